@@ -1,0 +1,129 @@
+//! What a callback costs: allocations, counted, and sizes.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::mem::size_of;
+use std::rc::{Rc, Weak};
+use std::time::Instant;
+
+use loop_handle::{
+    Context, ContextVar, Handle, Run, Snapshot, ThreadsafeHandle, TimerHandle, TimerOwner,
+};
+
+thread_local! {
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts what each thread allocates.
+struct Counting;
+
+// SAFETY: every call goes to `System` unchanged, which keeps the trait's contract; the counter is
+// a thread-local without a destructor, so using it neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's duties are `System`'s.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: `block` came from `System`, by `alloc` above.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn allocations<R>(f: impl FnOnce() -> R) -> (usize, R) {
+    let before = ALLOCATED.with(Cell::get);
+    let result = f();
+    (ALLOCATED.with(Cell::get) - before, result)
+}
+
+struct Nobody;
+
+impl TimerOwner for Nobody {
+    fn timer_cancelled(&self, _: u64) {}
+}
+
+#[test]
+fn a_callback_is_one_allocation_and_its_runs_are_none() {
+    let captured = [Cell::new(7_u64), Cell::new(8)];
+    let also = captured.clone();
+    let (count, once) = allocations(|| Handle::once(move || captured[0].set(captured[1].get())));
+    assert_eq!(count, 1);
+    let (count, repeating) = allocations(|| Handle::repeating(move || also[0].set(also[1].get())));
+    assert_eq!(count, 1);
+    let (count, ()) = allocations(|| {
+        for _ in 0..100 {
+            let queued = repeating.clone();
+            assert!(matches!(queued.run(), Run::Done));
+        }
+        assert!(matches!(once.run(), Run::Done));
+        repeating.cancel();
+    });
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn a_timer_is_one_allocation() {
+    let owner: Weak<Nobody> = Weak::new();
+    let now = Instant::now();
+    let (count, timer) =
+        allocations(|| TimerHandle::new(Handle::once(|| ()), now, owner.clone(), 1));
+    assert_eq!(count, 1);
+    let owner = Rc::new(Nobody);
+    let owned = TimerHandle::new(Handle::once(|| ()), now, Rc::downgrade(&owner) as Weak<_>, 2);
+    let (count, ()) = allocations(|| {
+        timer.clone().cancel();
+        owned.cancel();
+    });
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn a_threadsafe_callback_is_one_allocation() {
+    let (count, handle) = allocations(|| ThreadsafeHandle::new(|| ()));
+    assert_eq!(count, 1);
+    let (count, ()) = allocations(|| assert!(matches!(handle.run(), Run::Done)));
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn a_snapshot_never_allocates_and_a_context_once() {
+    static VAR: ContextVar<u32> = ContextVar::new();
+    for _ in 0..2 {
+        let (count, snapshot) = allocations(Snapshot::current);
+        assert_eq!(count, 0);
+        assert_eq!(allocations(|| snapshot.run(|| VAR.get())).0, 0);
+        let (count, context) = allocations(Context::current);
+        assert_eq!(count, 1);
+        assert_eq!(allocations(|| context.run(|| VAR.get()).is_ok()).0, 0);
+        assert_eq!(allocations(|| Handle::once_in(&context, || ())).0, 1);
+        // Once more with a variable set.
+        VAR.set(1);
+    }
+}
+
+#[test]
+fn unsetting_the_last_variable_costs_nothing_and_leaves_nothing() {
+    static VAR: ContextVar<u32> = ContextVar::new();
+    let unset = Context::new().run(|| {
+        let token = VAR.set(1);
+        allocations(|| VAR.reset(token).is_ok())
+    });
+    assert!(matches!(unset, Ok((0, true))));
+}
+
+#[test]
+fn sizes() {
+    let word = size_of::<usize>();
+    assert_eq!(size_of::<Handle>(), 2 * word);
+    assert_eq!(size_of::<Option<Handle>>(), 2 * word);
+    assert_eq!(size_of::<ThreadsafeHandle>(), 2 * word);
+    assert_eq!(size_of::<Run>(), 3 * word);
+    assert_eq!(size_of::<Snapshot>(), word);
+    assert_eq!(size_of::<Context>(), word);
+    assert_eq!(size_of::<TimerHandle>(), 4 * word + size_of::<Instant>() + size_of::<u64>());
+}
