@@ -1,1 +1,109 @@
-//! x
+//! Waiting for many descriptors at once: Python's `selectors`, native in Rust.
+//!
+//! A [`Selector`] answers one question: which of these descriptors are ready? You [`register`] the
+//! *owner* of a descriptor, anything that is [`AsFd`], together with an [`Interest`], and get a
+//! [`Token`]. [`select`] waits, and fills a buffer with one [`Event`] for each token that is ready.
+//! Nothing runs behind your back: you look at the events and do what you want.
+//!
+//! ```
+//! use loop_selector::{Event, Events, Interest, Selector, default_selector};
+//! use std::io::{Read, Write};
+//! use std::os::unix::net::UnixStream;
+//! use std::rc::Rc;
+//!
+//! let (near, mut far) = UnixStream::pair()?;
+//! let near = Rc::new(near);
+//!
+//! let mut selector = default_selector()?; // epoll where there is one, else poll
+//! let token = selector.register(near.clone(), Interest::READ)?;
+//!
+//! far.write_all(b"hello")?;
+//! let mut events = Events::new(); // reused from wait to wait
+//! selector.select(&mut events, None)?;
+//!
+//! for event in &events {
+//!     match event {
+//!         Event::Ready { token: ready, readiness } => {
+//!             assert!(*ready == token && readiness.is_readable());
+//!             let mut buffer = [0; 16];
+//!             assert_eq!((&*near).read(&mut buffer)?, 5);
+//!         }
+//!         _ => unreachable!("nothing else was asked for"),
+//!     }
+//! }
+//!
+//! selector.deregister(token)?; // gives the owner back, and so the right to close it
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Readiness is level-triggered: what was not read is reported by the next wait again. A hang-up or
+//! an error makes a descriptor ready for whatever it is watched for, so that the next read or
+//! write tells.
+//!
+//! Two things end a wait from elsewhere. Any thread may [`wake`](Waker::wake) the selector's
+//! [`Waker`]; and a [`SignalWatcher`] does so when a signal arrives, and counts.
+//!
+//! # A selector of your own
+//!
+//! The trait is meant to be implemented elsewhere: over another system call, in a simulation, as a
+//! wrapper that records. [`Registry`] does the bookkeeping, [`Waker`] the wake-up protocol,
+//! [`whole_millis`] the rounding, [`SelectorError`] the messages. The feature `conformance` is the
+//! suite that the backends here pass: `conformance_tests!(mine, || Ok(Box::new(Mine::new()?)))`.
+//!
+//! # Map
+//!
+//! | to | use |
+//! |---|---|
+//! | choose a backend | [`default_selector`], [`by_name`], [`available`], [`EpollSelector`], [`PollSelector`] |
+//! | watch a descriptor | [`Selector`], [`AsSource`], [`OwnedSource`], [`RawSource`], [`RegisterError`] |
+//! | say and hear what for | [`Interest`], [`Readiness`], [`Token`], [`Event`], [`Events`] |
+//! | see what is registered | [`Registry`], [`Entry`] |
+//! | wake it up | [`Waker`], [`SignalWatcher`], [`Signal`], [`raise`] |
+//!
+//! Ids such as B-SEL-15 name behaviours of the contract in the project's `docs/contract.md`; tests
+//! bear them in their names.
+//!
+//! [`register`]: Selector::register
+//! [`select`]: Selector::select
+//! [`AsFd`]: std::os::fd::AsFd
+
+#![cfg(unix)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(missing_docs, unsafe_code)]
+
+mod backend;
+#[cfg(feature = "conformance")]
+#[cfg_attr(docsrs, doc(cfg(feature = "conformance")))]
+pub mod conformance;
+mod default;
+mod error;
+mod event;
+mod interest;
+mod registry;
+mod selector;
+mod signal;
+mod source;
+mod timeout;
+mod token;
+mod wake_fd;
+mod wake_state;
+mod waker;
+
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "illumos"))]
+pub use backend::epoll::EpollSelector;
+pub use backend::poll::PollSelector;
+pub use default::{available, by_name, default_selector};
+pub use error::{RegisterError, SelectorError};
+pub use event::{Event, Events};
+pub use interest::{Interest, Readiness};
+pub use registry::{Entry, Registry};
+pub use selector::Selector;
+pub use signal::{Signal, SignalWatcher, raise};
+pub use source::{AsSource, OwnedSource, RawSource};
+pub use timeout::whole_millis;
+pub use token::Token;
+pub use waker::Waker;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

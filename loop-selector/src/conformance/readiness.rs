@@ -1,0 +1,282 @@
+//! What is reported: which directions, how often, how many at once.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpListener;
+use std::os::fd::{AsFd, AsRawFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketType};
+
+use super::Make;
+use super::fixture::*;
+use crate::interest::Readiness;
+use crate::selector::Selector;
+use crate::source::OwnedSource;
+
+/// Only what was asked for is reported, and nothing if nothing of it is ready.
+pub fn b_sel_18_readiness_is_masked(make: Make<'_>) {
+    let mut selector = create(make);
+    let (a, _a) = ready_pair();
+    let (b, _b) = pair();
+    let a = selector.register(rc(a), READ).unwrap();
+    let b = selector.register(rc(b), READ).unwrap();
+    assert_eq!(select(&mut *selector, SOON), [(a, Readiness::READABLE)]);
+    selector.modify(a, Some(WRITE)).unwrap();
+    assert_eq!(select(&mut *selector, SOON), [(a, Readiness::WRITABLE)]);
+    selector.deregister(a).unwrap();
+    assert_eq!(select(&mut *selector, ZERO), []);
+    selector.modify(b, Some(both())).unwrap();
+    assert_eq!(select(&mut *selector, SOON), [(b, Readiness::WRITABLE)]);
+}
+
+/// A hang-up wakes whichever side is registered: the cases of B-SEL-20 with pipes and sockets.
+pub fn b_sel_19_hang_up_wakes_every_registered_side(make: Make<'_>) {
+    let mut selector = create(make);
+    let (reader, writer) = pipe();
+    drop(writer);
+    let end_of_file = rc(reader);
+    let (reader, writer) = pipe();
+    drop(reader);
+    let broken = rc(writer);
+    for owner in [end_of_file, broken] {
+        let token = selector.register(owner, WRITE).unwrap();
+        for interest in [WRITE, READ, both()] {
+            selector.modify(token, Some(interest)).unwrap();
+            assert_eq!(select(&mut *selector, SOON), [(token, interest.into())]);
+        }
+        selector.deregister(token).unwrap();
+    }
+
+    let (a, b) = pair();
+    drop(b);
+    let token = selector.register(rc(a), both()).unwrap();
+    assert_eq!(select(&mut *selector, SOON), [(token, both().into())]);
+}
+
+/// A refused connect is WRITE; on Linux a socket that was never connected hangs up at once.
+pub fn b_sel_20_refused_and_unconnected_sockets(make: Make<'_>) {
+    let mut selector = create(make);
+    let nobody = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::io::ioctl_fionbio(&socket, true).unwrap();
+    if rustix::net::connect(&socket, &nobody) == Err(rustix::io::Errno::INPROGRESS) {
+        let token = selector.register(rc(socket), WRITE).unwrap();
+        assert_eq!(select(&mut *selector, SOON), [(token, Readiness::WRITABLE)]);
+        selector.deregister(token).unwrap();
+    }
+    if cfg!(target_os = "linux") {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        let token = selector.register(rc(socket), both()).unwrap();
+        assert_eq!(select(&mut *selector, SOON), [(token, both().into())]);
+    }
+}
+
+/// Ready both ways is one event.
+pub fn b_sel_21_both_directions_are_one_event(make: Make<'_>) {
+    let mut selector = create(make);
+    let (a, _b) = ready_pair();
+    let token = selector.register(rc(a), both()).unwrap();
+    assert_eq!(select(&mut *selector, SOON), [(token, both().into())]);
+}
+
+/// What was not read is reported again, every time; what was read is not.
+pub fn b_sel_22_level_triggered(make: Make<'_>) {
+    let mut selector = create(make);
+    let (a, mut b) = ready_pair();
+    let a = Rc::new(a);
+    let token = selector.register(a.clone(), READ).unwrap();
+    for _ in 0..5 {
+        assert_eq!(select(&mut *selector, SOON), [(token, Readiness::READABLE)]);
+    }
+    b.write_all(b"yz").unwrap();
+    assert_eq!((&*a).read(&mut [0; 2]).unwrap(), 2);
+    assert_eq!(select(&mut *selector, SOON), [(token, Readiness::READABLE)]);
+    assert_eq!((&*a).read(&mut [0; 2]).unwrap(), 1);
+    assert_eq!(select(&mut *selector, ZERO), []);
+    b.write_all(b"x").unwrap();
+    assert_eq!(select(&mut *selector, SOON), [(token, Readiness::READABLE)]);
+}
+
+/// Twelve pairs, a random writer each time: each message arrives once, at the reader it was for.
+pub fn b_sel_22_each_message_reaches_its_reader_once(make: Make<'_>) {
+    let mut selector = create(make);
+    let mut readers = HashMap::new();
+    let mut writers = Vec::new();
+    for index in 0..12u8 {
+        let (reader, writer) = pair();
+        let reader = Rc::new(reader);
+        let token = selector.register(reader.clone(), READ).unwrap();
+        readers.insert(token, (reader, index));
+        writers.push(writer);
+    }
+    let mut random = 0x9e37_79b9_u32;
+    for _ in 0..500 {
+        // xorshift: any order will do, as long as it is the same in each run.
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        let index = random as usize % writers.len();
+        writers[index].write_all(&[index as u8]).unwrap();
+        let ready = select(&mut *selector, SOON);
+        assert_eq!(ready.len(), 1);
+        let (reader, expected) = &readers[&ready[0].0];
+        let mut message = [0; 8];
+        assert_eq!((&**reader).read(&mut message).unwrap(), 1);
+        assert_eq!((message[0], *expected), (index as u8, index as u8));
+    }
+    assert_eq!(select(&mut *selector, ZERO), []);
+}
+
+/// One wait reports everything that is ready, however much is registered.
+pub fn b_sel_23_one_batch_holds_all(make: Make<'_>) {
+    let mut selector = create(make);
+    let (a, _b) = ready_pair();
+    let limit = usize::try_from(lift_file_limit()).unwrap();
+    let count = 1500.min(limit / 2);
+    for registered in 1..=count {
+        let copy = OwnedSource::dup(AsFd::as_fd(&a)).unwrap();
+        selector.register(Rc::new(copy), READ).unwrap();
+        if registered % 100 == 1 {
+            assert_eq!(select(&mut *selector, SOON).len(), registered);
+        }
+    }
+    assert_eq!(select(&mut *selector, SOON).len(), count);
+}
+
+/// A descriptor of 1024 or more works, or is refused at registration (B-SEL-28); the waits of
+/// others never suffer.
+pub fn b_sel_29_numbers_above_fd_setsize(make: Make<'_>) {
+    let mut selector = create(make);
+    let (a, _b) = ready_pair();
+    let (small, _s) = ready_pair();
+    if lift_file_limit() < 2048 {
+        eprintln!("skipped: the limit on open files is below 2048");
+        return;
+    }
+    let high = lonely(a);
+    assert!(high.as_raw_fd() >= 1024);
+    let mut expected = vec![(selector.register(rc(small), READ).unwrap(), Readiness::READABLE)];
+    match selector.register(rc(high), READ) {
+        Ok(token) => expected.push((token, Readiness::READABLE)),
+        Err(error) => assert_eq!(error.error().kind(), ErrorKind::InvalidInput),
+    }
+    let mut ready = select(&mut *selector, SOON);
+    ready.sort_by_key(|(token, _)| *token);
+    assert_eq!(ready, expected);
+}
+
+// tokio-rs/mio#219: both ready in one batch, the handler of the first removes the second.
+/// Late events name a token that is stale by then; the next wait does not report it at all.
+pub fn s10_stale_token_in_the_same_batch(make: Make<'_>) {
+    for _ in 0..100 {
+        let mut selector = create(make);
+        let (a, _a) = ready_pair();
+        let (b, _b) = ready_pair();
+        let (a, b) = (Rc::new(a), Rc::new(b));
+        selector.register(a, READ).unwrap();
+        selector.register(b, READ).unwrap();
+        let batch = select(&mut *selector, SOON);
+        assert_eq!(batch.len(), 2);
+        let (first, second) = (batch[0].0, batch[1].0);
+        let removed = selector.deregister(second).unwrap();
+        let live: Vec<_> =
+            batch.iter().filter(|e| selector.registry().get(e.0).is_some()).collect();
+        assert_eq!(live, [&(first, Readiness::READABLE)]);
+        // Registered anew, the same descriptor, and slot, is still not the one in the batch.
+        let third = selector.register(removed, READ).unwrap();
+        assert_ne!(third, second);
+        assert!(selector.registry().get(second).is_none());
+    }
+}
+
+/// What is deregistered is not reported, though the kernel was about to.
+pub fn b_sel_24_removed_descriptors_are_not_reported(make: Make<'_>) {
+    let mut selector = create(make);
+    let (a, _a) = ready_pair();
+    let (b, _b) = ready_pair();
+    let a = selector.register(rc(a), READ).unwrap();
+    let b = selector.register(rc(b), READ).unwrap();
+    let owner = selector.deregister(a).unwrap();
+    assert_eq!(select(&mut *selector, SOON), [(b, Readiness::READABLE)]);
+    drop(owner);
+    assert_eq!(select(&mut *selector, SOON), [(b, Readiness::READABLE)]);
+    assert!(!is_quiet(&*selector) || Selector::as_fd(&*selector).is_none());
+    let owner = selector.deregister(b).unwrap();
+    assert!(is_quiet(&*selector), "the kernel still watches what was deregistered");
+    drop(owner);
+}
+
+// oven-sh/bun#37920: a hang-up cannot be masked, so watching for nothing must mean not watching.
+/// After the peer is gone, a silent descriptor ends no wait.
+pub fn s15_hang_up_of_a_silent_descriptor_does_not_spin(make: Make<'_>) {
+    let mut selector = create(make);
+    let (a, b) = pair();
+    let token = selector.register(rc(a), READ).unwrap();
+    drop(b);
+    assert_eq!(select(&mut *selector, SOON), [(token, Readiness::READABLE)]);
+    selector.modify(token, None).unwrap();
+    assert!(is_quiet(&*selector), "the kernel still watches what is silent");
+    let (start, mut returns) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_millis(200) {
+        assert_eq!(select(&mut *selector, Some(Duration::from_millis(50))), []);
+        returns += 1;
+    }
+    assert!(returns < 10, "{returns} returns in 200 ms");
+    selector.modify(token, Some(READ)).unwrap();
+    assert_eq!(select(&mut *selector, SOON), [(token, Readiness::READABLE)]);
+}
+
+/// A descriptor that was closed too early, while a duplicate keeps its file open, can no longer be
+/// removed: it must neither be reported, nor end each wait, nor disturb what else is watched.
+pub fn b_sel_25_orphan_does_not_spin(make: Make<'_>) {
+    let mut selector = create(make);
+    let (file, _f) = ready_pair();
+    let (a, mut b) = pair();
+    let token = selector.register(rc(a), READ).unwrap();
+    let fd = lonely(&file);
+    let orphan = selector.register(unowned(&fd), READ).unwrap();
+    drop(fd);
+    selector.deregister(orphan).unwrap();
+    let (start, mut returns) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_millis(200) {
+        assert_eq!(select(&mut *selector, Some(Duration::from_millis(50))), []);
+        returns += 1;
+    }
+    assert!(returns < 10, "{returns} returns in 200 ms");
+    b.write_all(b"x").unwrap();
+    assert_eq!(select(&mut *selector, SOON), [(token, Readiness::READABLE)]);
+    let waker = selector.waker();
+    assert!(waker.park());
+    waker.wake();
+    selector.deregister(token).unwrap();
+    assert_eq!(select(&mut *selector, None), []);
+}
+
+/// The buffer is emptied by each wait, also by one that finds nothing.
+pub fn select_empties_the_buffer(make: Make<'_>) {
+    let mut selector = create(make);
+    let (a, _b) = ready_pair();
+    let token = selector.register(rc(a), READ).unwrap();
+    let mut events = crate::event::Events::new();
+    selector.select(&mut events, SOON).unwrap();
+    selector.select(&mut events, SOON).unwrap();
+    assert_eq!(events.len(), 1);
+    selector.deregister(token).unwrap();
+    selector.select(&mut events, ZERO).unwrap();
+    assert!(events.is_empty());
+}
+
+/// A selector that has a descriptor can be waited for in another loop.
+pub fn b_sel_27_descriptor_is_readable_when_something_is_ready(make: Make<'_>) {
+    let mut selector = create(make);
+    let (a, mut b) = pair();
+    selector.register(rc(a), READ).unwrap();
+    let Some(fd) = Selector::as_fd(&*selector) else { return };
+    let mut outer = crate::backend::poll::PollSelector::new().unwrap();
+    outer.register(Rc::new(OwnedSource::dup(fd).unwrap()), READ).unwrap();
+    assert_eq!(select(&mut outer, ZERO), []);
+    b.write_all(b"x").unwrap();
+    assert_eq!(select(&mut outer, SOON).len(), 1);
+}

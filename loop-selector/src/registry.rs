@@ -1,0 +1,280 @@
+//! Which token stands for which descriptor, whose it is, and what it is watched for.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::rc::Rc;
+
+use crate::error::{RegisterError, unknown_token};
+use crate::event::Event;
+use crate::interest::{Interest, Readiness};
+use crate::source::{AsSource, Held};
+use crate::token::Token;
+
+/// The bookkeeping that every backend shares, and a selector of your own can: it allocates tokens,
+/// holds owners, and refuses a descriptor that is there already.
+///
+/// `SelectorKey` and `get_map()` of Python's `selectors`. Everything is O(1) but
+/// [`iter`](Registry::iter), which is O(the most entries there ever were at once).
+#[derive(Debug, Default)]
+pub struct Registry {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// A map and not a table indexed by number: where the limit on open files is lifted, a single
+    /// high descriptor would make such a table gigabytes long.
+    by_fd: HashMap<RawFd, u32>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    entry: Option<Entry>,
+}
+
+/// One registration.
+pub struct Entry {
+    token: Token,
+    interest: Option<Interest>,
+    source: Held,
+}
+
+impl Registry {
+    /// An empty registry. Allocates nothing.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// Adds an entry and gives it a token that was never used before. Calls `owner.as_fd()`, once.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the descriptor is registered, through whatever owner: the older entry
+    /// stays (B-SEL-03). `InvalidInput` if its number is negative (B-SEL-02).
+    pub fn insert(
+        &mut self,
+        owner: Rc<dyn AsSource>,
+        interest: Interest,
+    ) -> Result<Token, RegisterError> {
+        self.insert_with(owner, interest, |_| Ok(()))
+    }
+
+    /// Adds an entry if `arm`, the system call that makes the kernel watch it, succeeds
+    /// (B-SEL-04).
+    ///
+    /// # Errors
+    /// Those of [`insert`](Registry::insert), and what `arm` returned.
+    pub fn insert_with(
+        &mut self,
+        owner: Rc<dyn AsSource>,
+        interest: Interest,
+        arm: impl FnOnce(&Entry) -> io::Result<()>,
+    ) -> Result<Token, RegisterError> {
+        let source = Held::new(owner).map_err(|(owner, error)| RegisterError::new(owner, error))?;
+        let fd = source.fd();
+        if self.by_fd.contains_key(&fd) {
+            let text = format!("fd {fd} is already registered");
+            let error = io::Error::new(io::ErrorKind::AlreadyExists, text);
+            return Err(RegisterError::new(source.into_owner(), error));
+        }
+        let index = self.vacant();
+        let slot = &mut self.slots[index as usize];
+        let entry =
+            Entry { token: Token::new(index, slot.generation), interest: Some(interest), source };
+        if let Err(error) = arm(&entry) {
+            return Err(RegisterError::new(entry.into_owner(), error));
+        }
+        let token = entry.token;
+        slot.entry = Some(entry);
+        // The slot is taken only now, so that `arm` may fail, or panic, without a trace.
+        self.free.pop();
+        self.by_fd.insert(fd, index);
+        Ok(token)
+    }
+
+    /// The slot that the next entry gets: the last of the free list, which is never empty after.
+    fn vacant(&mut self) -> u32 {
+        if let Some(&index) = self.free.last() {
+            return index;
+        }
+        // A slot is a descriptor's, or was retired after 2^32 registrations: there are not 2^32.
+        let index = u32::try_from(self.slots.len()).expect("fewer than 2^32 slots");
+        self.slots.push(Slot::default());
+        self.free.push(index);
+        index
+    }
+
+    /// The entry, unless the token's registration is over.
+    pub fn get(&self, token: Token) -> Option<&Entry> {
+        let entry = self.slots.get(token.index() as usize)?.entry.as_ref()?;
+        (entry.token == token).then_some(entry)
+    }
+
+    /// The token under which a descriptor's number is registered.
+    pub fn by_fd(&self, fd: RawFd) -> Option<Token> {
+        let index = *self.by_fd.get(&fd)?;
+        self.slots[index as usize].entry.as_ref().map(|entry| entry.token)
+    }
+
+    /// The entries, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.slots.iter().filter_map(|slot| slot.entry.as_ref())
+    }
+
+    /// How many registrations there are, silent ones included.
+    pub fn len(&self) -> usize {
+        self.by_fd.len()
+    }
+
+    /// True if nothing is registered.
+    pub fn is_empty(&self) -> bool {
+        self.by_fd.is_empty()
+    }
+
+    /// Notes what an entry is watched for from now on; `None` for nothing.
+    ///
+    /// # Errors
+    /// `NotFound` if the token's registration is over.
+    pub fn set_interest(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
+        let slot = self.slots.get_mut(token.index() as usize);
+        match slot.and_then(|slot| slot.entry.as_mut()) {
+            Some(entry) if entry.token == token => {
+                entry.interest = interest;
+                Ok(())
+            }
+            _ => Err(unknown_token(token)),
+        }
+    }
+
+    /// Takes an entry out; its token is stale from now on.
+    ///
+    /// # Errors
+    /// `NotFound` if the token's registration is over.
+    pub fn remove(&mut self, token: Token) -> io::Result<Entry> {
+        let slot = self.slots.get_mut(token.index() as usize);
+        let slot = slot.filter(|slot| slot.entry.as_ref().is_some_and(|e| e.token == token));
+        let Some((slot, entry)) = slot.and_then(|s| s.entry.take().map(|entry| (s, entry))) else {
+            return Err(unknown_token(token));
+        };
+        self.by_fd.remove(&entry.fd());
+        // A slot whose generations are used up is retired, so that no token ever comes back.
+        if let Some(next) = slot.generation.checked_add(1) {
+            slot.generation = next;
+            self.free.push(token.index());
+        }
+        Ok(entry)
+    }
+
+    /// The event to report for what the kernel said about `token`: masked by the interest
+    /// (B-SEL-18), and `None` if nothing is left of it or the registration is over (B-SEL-24).
+    pub fn event(&self, token: Token, readiness: Readiness) -> Option<Event> {
+        let readiness = readiness.masked(self.get(token)?.interest?);
+        (!readiness.is_empty()).then_some(Event::Ready { token, readiness })
+    }
+}
+
+impl Entry {
+    /// The name of this registration.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// The number that the owner gave at registration.
+    pub fn fd(&self) -> RawFd {
+        self.source.fd()
+    }
+
+    /// What the descriptor is watched for; `None` if it is registered but silent.
+    pub fn interest(&self) -> Option<Interest> {
+        self.interest
+    }
+
+    /// The owner of the descriptor.
+    pub fn owner(&self) -> &Rc<dyn AsSource> {
+        self.source.owner()
+    }
+
+    /// The owner, for whom the registration is over.
+    pub fn into_owner(self) -> Rc<dyn AsSource> {
+        self.source.into_owner()
+    }
+}
+
+impl AsFd for Entry {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        AsFd::as_fd(&self.source)
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("token", &self.token)
+            .field("source", &self.source)
+            .field("interest", &self.interest)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    fn source() -> Rc<dyn AsSource> {
+        Rc::new(UnixStream::pair().unwrap().0)
+    }
+
+    #[test]
+    fn b_sel_35_a_slot_is_reused_under_a_new_generation() {
+        let mut registry = Registry::new();
+        let first = registry.insert(source(), Interest::READ).unwrap();
+        registry.remove(first).unwrap();
+        let second = registry.insert(source(), Interest::WRITE).unwrap();
+        assert_eq!(first.index(), second.index());
+        assert_ne!(first, second);
+        assert!(registry.get(first).is_none());
+        assert_eq!(registry.event(first, Readiness::WRITABLE), None);
+        assert!(registry.set_interest(first, None).is_err());
+        assert!(registry.remove(first).is_err());
+        assert_eq!(registry.get(second).unwrap().interest(), Some(Interest::WRITE));
+    }
+
+    #[test]
+    fn a_slot_whose_generations_are_used_up_is_retired() {
+        let mut registry = Registry::new();
+        let first = registry.insert(source(), Interest::READ).unwrap();
+        registry.remove(first).unwrap();
+        registry.slots[0].generation = u32::MAX;
+        let last = registry.insert(source(), Interest::READ).unwrap();
+        assert_eq!((last.index(), last.generation()), (0, u32::MAX));
+        registry.remove(last).unwrap();
+        let next = registry.insert(source(), Interest::READ).unwrap();
+        assert_eq!((next.index(), next.generation()), (1, 0));
+        assert!(registry.get(last).is_none());
+    }
+
+    #[test]
+    fn b_sel_04_a_failing_or_panicking_call_leaves_no_trace() {
+        let mut registry = Registry::new();
+        let owner = source();
+        let fail = |_: &Entry| Err(io::Error::from(io::ErrorKind::OutOfMemory));
+        let error = registry.insert_with(owner.clone(), Interest::READ, fail).unwrap_err();
+        assert!(Rc::ptr_eq(error.owner(), &owner));
+        let mut panicking = std::panic::AssertUnwindSafe(&mut registry);
+        let result = std::panic::catch_unwind(move || {
+            let _ = panicking.insert_with(source(), Interest::READ, |_| panic!("as expected"));
+        });
+        assert!(result.is_err());
+        assert!(registry.is_empty() && registry.iter().next().is_none());
+        let token = registry.insert(owner, Interest::READ).unwrap();
+        assert_eq!((token.index(), registry.len()), (0, 1));
+    }
+
+    #[test]
+    fn tokens_survive_the_way_through_the_kernel() {
+        for token in [Token::new(0, 0), Token::new(7, 9), Token::new(u32::MAX - 1, u32::MAX)] {
+            assert_eq!(Token::from_bits(token.to_bits()), token);
+            assert_ne!(token.to_bits(), u64::MAX);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Whether the waiting side sleeps: three states, and the only atomic of the wake-up protocol.
+//!
+//! ```text
+//!            park                         notify (writes)
+//!   AWAKE ----------> PARKED ----------------------------------> NOTIFIED
+//!     ^ \               |                                          |  ^
+//!     |  `--------------|----- notify (writes nothing) ------------|--'
+//!     `----- unpark ----'--------------- unpark -------------------'
+//! ```
+//!
+//! The producer publishes, then notifies. The consumer parks, waits, un-parks, then looks. All
+//! steps are read-modify-writes of one atomic, so they have one order, and each acquires what came
+//! before it. Whatever was published before a `notify` is therefore seen either by the look behind
+//! the `unpark` that comes after it in this order; or, if the consumer was parked, the `notify`
+//! wrote to the descriptor, which ends the wait and so brings that `unpark` about; or, if it was
+//! awake, the next `park` fails, and the wait with a zero timeout brings it about.
+
+#[cfg(not(all(test, loom)))]
+use std::sync::atomic::{AtomicU8, Ordering};
+
+#[cfg(all(test, loom))]
+use loom::sync::atomic::{AtomicU8, Ordering};
+
+const AWAKE: u8 = 0;
+const PARKED: u8 = 1;
+const NOTIFIED: u8 = 2;
+
+#[derive(Debug)]
+pub(crate) struct WakeState(AtomicU8);
+
+impl WakeState {
+    pub(crate) fn new() -> WakeState {
+        WakeState(AtomicU8::new(AWAKE))
+    }
+
+    /// Producer, after publishing. True if the descriptor must be written to.
+    pub(crate) fn notify(&self) -> bool {
+        self.0.swap(NOTIFIED, Ordering::AcqRel) == PARKED
+    }
+
+    /// Consumer, before waiting. False if a notification is there already: do not sleep.
+    pub(crate) fn park(&self) -> bool {
+        self.0.compare_exchange(AWAKE, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Consumer, after waiting and before looking at what was published.
+    pub(crate) fn unpark(&self) {
+        // A swap although the old value is of no use: a plain store would not acquire.
+        self.0.swap(AWAKE, Ordering::AcqRel);
+    }
+
+    pub(crate) fn is_notified(&self) -> bool {
+        self.0.load(Ordering::Acquire) == NOTIFIED
+    }
+}
+
+#[cfg(all(test, loom))]
+mod tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicUsize;
+    use loom::thread;
+
+    /// The descriptor, and what the producers publish.
+    #[derive(Default)]
+    struct World {
+        writes: AtomicUsize,
+        published: AtomicUsize,
+    }
+
+    /// In every interleaving the consumer sees all that was published and sleeps no wake away. Were
+    /// one lost, it would wait for ever, which loom reports.
+    fn model(producers: usize) {
+        loom::model(move || {
+            let shared = Arc::new((WakeState::new(), World::default()));
+            let threads: Vec<_> = (0..producers)
+                .map(|_| {
+                    let shared = shared.clone();
+                    thread::spawn(move || {
+                        let (state, world) = &*shared;
+                        world.published.fetch_add(1, Ordering::Relaxed);
+                        if state.notify() {
+                            world.writes.fetch_add(1, Ordering::Release);
+                        }
+                    })
+                })
+                .collect();
+            let (state, world) = &*shared;
+            let mut seen = 0;
+            while seen < producers {
+                if state.park() {
+                    while world.writes.load(Ordering::Acquire) == 0 {
+                        thread::yield_now();
+                    }
+                }
+                state.unpark();
+                // Drained only if it was readable.
+                if world.writes.load(Ordering::Acquire) > 0 {
+                    world.writes.store(0, Ordering::Relaxed);
+                }
+                seen = world.published.load(Ordering::Relaxed);
+            }
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn b_thr_03_no_wake_is_lost_with_one_producer() {
+        model(1);
+    }
+
+    #[test]
+    fn b_thr_03_no_wake_is_lost_with_two_producers() {
+        model(2);
+    }
+}
