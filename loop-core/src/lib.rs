@@ -1,1 +1,111 @@
-//! x
+//! asyncio's event loop, native: callbacks, timers, readiness, tasks and calls from other threads on
+//! one ready queue, in one documented order, on one thread.
+//!
+//! # Start here
+//!
+//! An asynchronous program is one call of [`run`]:
+//!
+//! ```
+//! use loop_core::{run, sleep, spawn};
+//! use std::time::Duration;
+//!
+//! run(async {
+//!     let slow = spawn(async {
+//!         sleep(Duration::from_millis(2)).await;
+//!         "world"
+//!     });
+//!     println!("hello");
+//!     println!("{}", slow.await.unwrap());
+//! })?;
+//! # Ok::<(), loop_core::LoopError>(())
+//! ```
+//!
+//! Underneath is an [`EventLoop`], which also works without any `async`: [`LoopRef::call_soon`],
+//! [`LoopRef::call_later`], [`LoopRef::add_reader`], [`LoopRef::add_signal_handler`], and
+//! [`Remote::call_soon`] from other threads. Tasks and callbacks share one queue, so mixing the two
+//! keeps a defined order.
+//!
+//! # One iteration
+//!
+//! A loop repeats these phases; programs may rely on them:
+//!
+//! 1. cancelled timers are purged;
+//! 2. changed interests go to the selector, one call a descriptor at most;
+//! 3. the timeout is computed: zero if anything is ready, else up to the nearest deadline;
+//! 4. the selector waits;
+//! 5. what happened joins the ready queue: calls from other threads, signals, I/O, then due timers;
+//! 6. exactly what is in the queue now is run. What that schedules waits for the next iteration.
+//!
+//! # Promises
+//!
+//! - No borrow of the loop is held while user code runs, destructors of closures included: anything
+//!   may be called from anywhere on the loop's thread.
+//! - A panic or an `Err` in a callback, and a panic in a task, is reported
+//!   ([`LoopRef::set_exception_handler`]) and ends nothing else. With `panic = "abort"` there is
+//!   nothing to catch and none of this applies.
+//! - Cancelling drops: a cancelled callback's closure at once, a cancelled task's body in its next
+//!   step, with the loop usable.
+//!
+//! # Map
+//!
+//! | for | see |
+//! |---|---|
+//! | running and closing | [`run`], [`EventLoop`], [`Builder`] |
+//! | scheduling on the loop's thread | [`LoopRef`] |
+//! | scheduling from other threads | [`Remote`] |
+//! | tasks and results | [`spawn`], [`Task`], [`LoopFuture`] |
+//! | time | [`sleep`], [`timeout`], [`Clock`], [`VirtualClock`] |
+//! | descriptors | [`LoopRef::add_reader`], [`IoHandler`] |
+//! | what went wrong | [`ExceptionContext`], [`LoopError`], [`TaskError`] |
+
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod builder;
+mod clock;
+mod current;
+mod error;
+mod event_loop;
+mod future;
+mod guard;
+mod inbox;
+mod inner;
+mod io_table;
+mod loop_ref;
+mod ready;
+mod remote;
+mod report;
+mod run_once;
+mod runner;
+mod scope;
+mod signals;
+mod sleep;
+mod task;
+mod waiters;
+
+pub use builder::Builder;
+pub use clock::{Clock, MonotonicClock, VirtualClock};
+pub use error::{
+    Closed, Elapsed, FutureError, InvalidState, LoopAbort, LoopError, PanicError, TaskError,
+};
+pub use event_loop::EventLoop;
+pub use future::{CompleteError, LoopFuture, SharedError};
+pub use guard::catch_panic;
+pub use io_table::IoHandler;
+pub use loop_ref::LoopRef;
+pub use remote::Remote;
+pub use report::{ExceptionContext, ExceptionHandler, Failure, Severity};
+pub use runner::run;
+pub use scope::{Timeout, timeout, timeout_at};
+pub use sleep::{Sleep, sleep, sleep_until, yield_now};
+pub use task::{CancelOnDrop, Task, TaskRef, current_task, spawn};
+pub use waiters::CallbackId;
+
+#[doc(no_inline)]
+pub use loop_handle::{
+    Context, ContextVar, Handle, Outcome, Snapshot, ThreadsafeHandle, TimerHandle,
+};
+#[doc(no_inline)]
+pub use loop_selector::{
+    AsSource, Interest, Readiness, RegisterError, Selector, Signal, Token, default_selector,
+};

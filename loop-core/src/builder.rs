@@ -1,0 +1,113 @@
+//! Loops made to order.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use loop_selector::{Events, Selector, default_selector};
+use loop_timer::TimerHeap;
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::current;
+use crate::event_loop::EventLoop;
+use crate::inbox::Inbox;
+use crate::inner::Inner;
+use crate::io_table::IoTable;
+use crate::loop_ref::LoopRef;
+use crate::ready::ReadyQueue;
+use crate::signals::SignalTable;
+use crate::task::TaskTable;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// How a loop is made; from [`EventLoop::builder`].
+///
+/// ```
+/// use loop_core::EventLoop;
+/// use loop_selector::PollSelector;
+///
+/// let event_loop = EventLoop::builder()
+///     .selector(Box::new(PollSelector::new()?))
+///     .debug(true)
+///     .build()?;
+/// assert_eq!(event_loop.selector_name(), "poll");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Default)]
+#[must_use = "nothing is built before `build()`"]
+pub struct Builder {
+    selector: Option<Box<dyn Selector>>,
+    clock: Option<Rc<dyn Clock>>,
+    debug: Option<bool>,
+}
+
+impl Builder {
+    /// Waits with this selector instead of [`default_selector`].
+    pub fn selector(mut self, selector: Box<dyn Selector>) -> Self {
+        self.selector = Some(selector);
+        self
+    }
+
+    /// Reads the time from this clock instead of [`MonotonicClock`].
+    pub fn clock(mut self, clock: Rc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Turns debug mode on or off whatever `LOOP_DEBUG` says (B-RUN-04).
+    pub fn debug(mut self, on: bool) -> Self {
+        self.debug = Some(on);
+        self
+    }
+
+    /// Makes the loop.
+    ///
+    /// # Errors
+    /// If no selector can be made; the error names it.
+    pub fn build(self) -> io::Result<EventLoop> {
+        let selector = match self.selector {
+            Some(selector) => selector,
+            None => default_selector()?,
+        };
+        let clock = self.clock.unwrap_or_else(|| Rc::new(MonotonicClock));
+        let debug =
+            self.debug.unwrap_or_else(|| std::env::var_os("LOOP_DEBUG").is_some_and(|v| v == "1"));
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let waker = selector.waker();
+        let inner = Rc::new(Inner {
+            id,
+            start: clock.now(),
+            clock,
+            ready: ReadyQueue::default(),
+            timers: RefCell::new(TimerHeap::new()),
+            selector_name: selector.name(),
+            selector: RefCell::new(Some(selector)),
+            io: RefCell::new(IoTable::default()),
+            tasks: RefCell::new(TaskTable::default()),
+            current_task: Cell::new(None),
+            inbox: Arc::new(Inbox::new(id, waker.clone())),
+            signals: RefCell::new(SignalTable::new(waker)),
+            handler: RefCell::new(None),
+            stopping: Cell::new(false),
+            running: Cell::new(false),
+            closed: Cell::new(false),
+            debug: Cell::new(debug),
+            slow_callback_duration: Cell::new(Duration::from_millis(100)),
+        });
+        current::add(&inner);
+        Ok(EventLoop::assemble(LoopRef { inner }, Events::new()))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("selector", &self.selector.as_ref().map(|selector| selector.name()))
+            .field("debug", &self.debug)
+            .finish_non_exhaustive()
+    }
+}

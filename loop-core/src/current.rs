@@ -1,0 +1,77 @@
+//! Which loops live on this thread, and which one runs.
+
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+use crate::error::LoopError;
+use crate::inner::Inner;
+
+thread_local! {
+    /// Every loop alive on this thread. `Send` values hold a loop's id, never a pointer to it, and
+    /// look it up here; elsewhere they find nothing and go through the inbox.
+    static HOME: RefCell<Vec<(u64, Weak<Inner>)>> = const { RefCell::new(Vec::new()) };
+    static RUNNING: RefCell<Option<Rc<Inner>>> = const { RefCell::new(None) };
+}
+
+/// Makes a loop findable on its thread.
+pub(crate) fn add(inner: &Rc<Inner>) {
+    HOME.with(|home| home.borrow_mut().push((inner.id, Rc::downgrade(inner))));
+}
+
+/// Forgets a loop. O(n) in the loops of this thread.
+pub(crate) fn remove(id: u64) {
+    // A loop kept in a thread-local may outlive these two.
+    let _ = HOME.try_with(|home| home.borrow_mut().retain(|(other, _)| *other != id));
+}
+
+/// The loop with this id, if this is its thread.
+pub(crate) fn find(id: u64) -> Option<Rc<Inner>> {
+    if let Some(inner) = running().filter(|inner| inner.id == id) {
+        return Some(inner);
+    }
+    HOME.try_with(|home| {
+        home.borrow().iter().find(|(other, _)| *other == id).and_then(|(_, weak)| weak.upgrade())
+    })
+    .ok()
+    .flatten()
+}
+
+/// The loop that runs on this thread.
+pub(crate) fn running() -> Option<Rc<Inner>> {
+    RUNNING.try_with(|running| running.borrow().clone()).ok().flatten()
+}
+
+/// Keeps a loop current until dropped, then restores what was there before (B-LOOP-12, B-LOOP-26).
+pub(crate) struct EnterGuard {
+    previous: Option<Rc<Inner>>,
+}
+
+impl EnterGuard {
+    /// Fails, and changes nothing, while another loop runs on this thread.
+    pub(crate) fn enter(inner: &Rc<Inner>) -> Result<Self, LoopError> {
+        if running().is_some() {
+            return Err(LoopError::NestedLoop);
+        }
+        inner.running.set(true);
+        Ok(Self::replace(inner))
+    }
+
+    /// Makes the loop current whatever is current now: closing does this.
+    pub(crate) fn replace(inner: &Rc<Inner>) -> Self {
+        let previous =
+            RUNNING.try_with(|running| running.borrow_mut().replace(inner.clone())).ok().flatten();
+        EnterGuard { previous }
+    }
+}
+
+impl Drop for EnterGuard {
+    fn drop(&mut self) {
+        let previous = self.previous.take();
+        let left =
+            RUNNING.try_with(|running| std::mem::replace(&mut *running.borrow_mut(), previous));
+        if let Ok(Some(left)) = left {
+            left.running.set(false);
+            left.stopping.set(false);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The loop's owner: it runs, and it closes.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::ops::Deref;
+use std::panic::Location;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use loop_selector::Events;
+use loop_timer::TimerHeap;
+
+use crate::builder::Builder;
+use crate::current::{self, EnterGuard};
+use crate::error::LoopError;
+use crate::guard;
+use crate::loop_ref::LoopRef;
+use crate::run_once::run_once;
+use crate::task::{self, Root, TaskKey};
+
+/// An event loop: the thing that runs callbacks and tasks, one at a time, on one thread.
+///
+/// It dereferences to [`LoopRef`], which has all that schedules; the methods here run and close. They
+/// take `&mut self`, so a callback, which can only hold a `LoopRef`, can neither nest a run nor close
+/// a running loop (B-LOOP-10, B-LOOP-20). Dropping the loop closes it.
+pub struct EventLoop {
+    lp: LoopRef,
+    events: Events,
+}
+
+impl EventLoop {
+    /// A loop on the best selector of this system; see [`default_selector`](loop_selector::default_selector).
+    ///
+    /// # Errors
+    /// If no selector can be made, for want of descriptors, say.
+    pub fn new() -> io::Result<EventLoop> {
+        Builder::default().build()
+    }
+
+    /// A loop made to order.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn assemble(lp: LoopRef, events: Events) -> Self {
+        EventLoop { lp, events }
+    }
+
+    /// A reference for callbacks and tasks to hold.
+    pub fn loop_ref(&self) -> LoopRef {
+        self.lp.clone()
+    }
+
+    /// Runs until [`stop`](LoopRef::stop).
+    ///
+    /// # Errors
+    /// [`LoopError::Closed`], [`LoopError::NestedLoop`], or [`LoopError::Select`] if waiting failed.
+    ///
+    /// # Panics
+    /// Only with a [`LoopAbort`](crate::LoopAbort) that a callback raised.
+    pub fn run_forever(&mut self) -> Result<(), LoopError> {
+        let _entered = self.enter()?;
+        self.run(&mut None)
+    }
+
+    /// Runs until `future` is done, and returns its output.
+    ///
+    /// The future is polled in place, so it may borrow from the caller. It is dropped with the loop
+    /// still current. To resume after [`LoopError::StoppedEarly`], pass a
+    /// [`Task`](crate::Task), a [`LoopFuture`](crate::LoopFuture) or a `Pin<&mut F>`.
+    ///
+    /// ```
+    /// # use loop_core::{EventLoop, sleep};
+    /// # use std::time::Duration;
+    /// let mut event_loop = EventLoop::new()?;
+    /// let mut log = Vec::new();
+    /// event_loop.run_until_complete(async {
+    ///     sleep(Duration::from_millis(1)).await;
+    ///     log.push("slept");
+    /// })?;
+    /// assert_eq!(log, ["slept"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run_forever`](Self::run_forever), and [`LoopError::StoppedEarly`].
+    ///
+    /// # Panics
+    /// With the future's panic, after the loop has restored its state.
+    #[track_caller]
+    pub fn run_until_complete<F: Future>(&mut self, future: F) -> Result<F::Output, LoopError> {
+        let site = Location::caller();
+        // Declared first, so that whatever the future owns is dropped while the loop is current.
+        let _entered = self.enter()?;
+        let mut future = pin!(Some(future));
+        let mut output = None;
+        let lp = self.lp.clone();
+        let key = task::add_root(&lp, site);
+        let _forget = ForgetRoot { lp: &lp, key };
+        let mut poll = |cx: &mut std::task::Context<'_>| {
+            let Some(running) = future.as_mut().as_pin_mut() else { return Poll::Ready(()) };
+            let Poll::Ready(value) = running.poll(cx) else { return Poll::Pending };
+            future.set(None);
+            output = Some(value);
+            lp.stop();
+            Poll::Ready(())
+        };
+        self.run(&mut Some(Root { key, poll: &mut poll }))?;
+        output.ok_or(LoopError::StoppedEarly)
+    }
+
+    /// One iteration, for hosts that run a loop of their own: waits at most `limit`, or until
+    /// something happens if that is `None` (B-LOOP-28).
+    ///
+    /// # Errors
+    /// As [`run_forever`](Self::run_forever).
+    pub fn run_once(&mut self, limit: Option<Duration>) -> Result<(), LoopError> {
+        let _entered = self.enter()?;
+        run_once(&self.lp, &mut self.events, &mut None, limit)
+    }
+
+    fn enter(&self) -> Result<EnterGuard, LoopError> {
+        if self.lp.is_closed() {
+            return Err(LoopError::Closed);
+        }
+        EnterGuard::enter(&self.lp.inner)
+    }
+
+    fn run(&mut self, root: &mut Option<Root<'_>>) -> Result<(), LoopError> {
+        loop {
+            // Taken before the iteration would lose a stop that is asked for in it (B-LOOP-08).
+            run_once(&self.lp, &mut self.events, root, None)?;
+            if self.lp.inner.stopping.get() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Closes the loop: drops every task, callback and registration without running it, restores
+    /// signal dispositions and closes the selector. Tasks that were still pending are reported.
+    /// Closing twice is fine (B-LOOP-21).
+    ///
+    /// Destructors that run meanwhile may use the loop and find it closed.
+    pub fn close(&mut self) {
+        let lp = &self.lp;
+        let inner = &lp.inner;
+        if inner.closed.replace(true) {
+            return;
+        }
+        let _current = EnterGuard::replace(inner);
+        inner.inbox.close();
+        task::drop_all(lp);
+        for entry in inner.ready.take() {
+            guard::discard(lp, entry);
+        }
+        let mut timers = std::mem::replace(&mut *inner.timers.borrow_mut(), TimerHeap::new());
+        for timer in timers.drain() {
+            guard::discard(lp, timer);
+        }
+        let (tokens, registrations) = inner.io.borrow_mut().take();
+        for token in tokens {
+            let owner = lp.deregister_io(token);
+            guard::discard(lp, owner);
+        }
+        for registration in registrations {
+            guard::discard(lp, registration);
+        }
+        while let Some(message) = inner.inbox.pop() {
+            guard::discard(lp, message);
+        }
+        let handlers = inner.signals.borrow_mut().take();
+        for handler in handlers {
+            guard::discard(lp, handler);
+        }
+        let selector = inner.selector.borrow_mut().take();
+        guard::discard(lp, selector);
+        current::remove(inner.id);
+    }
+}
+
+/// Takes the root future off the task table on every way out of a run (B-LOOP-15).
+struct ForgetRoot<'a> {
+    lp: &'a LoopRef,
+    key: TaskKey,
+}
+
+impl Drop for ForgetRoot<'_> {
+    fn drop(&mut self) {
+        task::remove_root(self.lp, self.key);
+    }
+}
+
+impl Deref for EventLoop {
+    type Target = LoopRef;
+
+    fn deref(&self) -> &LoopRef {
+        &self.lp
+    }
+}
+
+impl Drop for EventLoop {
+    fn drop(&mut self) {
+        self.close();
+        // A handler that holds the loop would keep it alive.
+        self.set_exception_handler(None);
+    }
+}
+
+impl fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoop").field("loop_ref", &self.lp).finish_non_exhaustive()
+    }
+}

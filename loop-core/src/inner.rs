@@ -1,0 +1,75 @@
+//! The loop's fields. Nothing here runs user code.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use loop_handle::{Handle, TimerOwner};
+use loop_selector::Selector;
+use loop_timer::{TimerHeap, TimerKey};
+
+use crate::clock::Clock;
+use crate::inbox::Inbox;
+use crate::io_table::IoTable;
+use crate::ready::ReadyQueue;
+use crate::report::ExceptionHandler;
+use crate::signals::SignalTable;
+use crate::task::{TaskKey, TaskTable};
+
+/// What happens when a timer is due.
+pub(crate) enum TimerItem {
+    /// A callback joins the ready queue.
+    Callback(Handle),
+    /// A waker is woken: some future sleeps.
+    Wake(std::task::Waker),
+}
+
+/// Small fields, each borrowed for one statement and never across user code.
+pub(crate) struct Inner {
+    pub(crate) id: u64,
+    pub(crate) clock: Rc<dyn Clock>,
+    pub(crate) start: Instant,
+    pub(crate) ready: ReadyQueue,
+    pub(crate) timers: RefCell<TimerHeap<TimerItem, u64>>,
+    /// `None` once the loop is closed.
+    pub(crate) selector: RefCell<Option<Box<dyn Selector>>>,
+    pub(crate) selector_name: &'static str,
+    pub(crate) io: RefCell<IoTable>,
+    pub(crate) tasks: RefCell<TaskTable>,
+    pub(crate) current_task: Cell<Option<TaskKey>>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) signals: RefCell<SignalTable>,
+    pub(crate) handler: RefCell<Option<ExceptionHandler>>,
+    pub(crate) stopping: Cell<bool>,
+    pub(crate) running: Cell<bool>,
+    pub(crate) closed: Cell<bool>,
+    pub(crate) debug: Cell<bool>,
+    pub(crate) slow_callback_duration: Cell<Duration>,
+}
+
+impl Inner {
+    /// Nanoseconds from the loop's start to `when`: 0 for the past, `u64::MAX` for what lies beyond.
+    pub(crate) fn ticks(&self, when: Instant) -> u64 {
+        let since = when.saturating_duration_since(self.start).as_nanos();
+        u64::try_from(since).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn insert_timer(&self, when: Instant, item: TimerItem) -> TimerKey {
+        let ticks = self.ticks(when);
+        self.timers.borrow_mut().insert(ticks, item)
+    }
+
+    /// Takes a timer out. The caller drops what comes back with no borrow held.
+    #[must_use]
+    pub(crate) fn take_timer(&self, key: TimerKey) -> Option<TimerItem> {
+        self.timers.borrow_mut().cancel(key)
+    }
+}
+
+impl TimerOwner for Inner {
+    fn timer_cancelled(&self, id: u64) {
+        let item = self.take_timer(TimerKey::from_bits(id));
+        drop(item);
+    }
+}

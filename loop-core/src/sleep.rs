@@ -1,0 +1,142 @@
+//! Futures that wait for time to pass.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use loop_timer::TimerKey;
+
+use crate::clock::saturating_add;
+use crate::current;
+use crate::inbox::{Inbox, Message};
+use crate::inner::{Inner, TimerItem};
+
+/// Waits until `delay` has passed on the loop's clock, counted from the first poll. Zero gives way for
+/// exactly one iteration (B-SLEEP-01, B-SLEEP-02).
+///
+/// ```
+/// # use std::time::Duration;
+/// loop_core::run(loop_core::sleep(Duration::from_millis(1))).unwrap();
+/// ```
+pub fn sleep(delay: Duration) -> Sleep {
+    Sleep { state: State::Idle(Until::Passed(delay)) }
+}
+
+/// Waits until the loop's clock reads `deadline`.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep { state: State::Idle(Until::Reads(deadline)) }
+}
+
+/// Gives way to everything else that is ready, for one iteration.
+pub fn yield_now() -> Sleep {
+    sleep(Duration::ZERO)
+}
+
+/// The future of [`sleep`] and [`sleep_until`].
+///
+/// It is `Send` and `Sync`: it holds keys, not pointers, so it may be kept and dropped anywhere. It is
+/// polled on the thread of its loop. Dropping it frees its timer (B-SLEEP-03).
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Sleep {
+    state: State,
+}
+
+enum Until {
+    Passed(Duration),
+    Reads(Instant),
+}
+
+enum State {
+    Idle(Until),
+    Yielded,
+    Armed { key: TimerKey, inbox: Arc<Inbox> },
+    Done,
+}
+
+impl Sleep {
+    fn arm(&mut self, inner: &Inner, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let key = inner.insert_timer(deadline, TimerItem::Wake(cx.waker().clone()));
+        self.state = State::Armed { key, inbox: inner.inbox.clone() };
+        Poll::Pending
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    /// # Panics
+    /// If polled outside a running loop, or on another thread than its loop's.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match &self.state {
+            State::Idle(Until::Passed(Duration::ZERO)) => {
+                self.state = State::Yielded;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            State::Idle(until) => {
+                let inner = current::running().expect("a sleep was polled outside an event loop");
+                let deadline = match *until {
+                    Until::Passed(delay) => saturating_add(inner.clock.now(), delay),
+                    Until::Reads(deadline) => deadline,
+                };
+                self.arm(&inner, deadline, cx)
+            }
+            State::Armed { key, inbox } => {
+                let inner = current::find(inbox.loop_id)
+                    .expect("a sleep was polled on another thread than its loop's");
+                if !update_waker(&inner, *key, cx) {
+                    self.state = State::Done;
+                    return Poll::Ready(());
+                }
+                Poll::Pending
+            }
+            State::Yielded | State::Done => {
+                self.state = State::Done;
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+/// Sees to it that the timer wakes this task. `false` if it has fired.
+fn update_waker(inner: &Inner, key: TimerKey, cx: &mut Context<'_>) -> bool {
+    match inner.timers.borrow().get(key) {
+        Some(TimerItem::Wake(kept)) if kept.will_wake(cx.waker()) => return true,
+        Some(_) => {}
+        None => return false,
+    }
+    let new = TimerItem::Wake(cx.waker().clone());
+    let old = match inner.timers.borrow_mut().get_mut(key) {
+        Some(item) => Some(std::mem::replace(item, new)),
+        None => None,
+    };
+    old.is_some()
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        let State::Armed { key, inbox } = &self.state else { return };
+        match current::find(inbox.loop_id) {
+            Some(inner) => {
+                let item = inner.take_timer(*key);
+                drop(item);
+            }
+            // A closed loop has no timers left.
+            None => drop(inbox.send(Message::CancelTimer(*key))),
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Idle(_) => "idle",
+            State::Yielded | State::Armed { .. } => "waiting",
+            State::Done => "done",
+        };
+        f.debug_struct("Sleep").field("state", &state).finish()
+    }
+}

@@ -1,0 +1,87 @@
+//! The loop's side of its tasks: bodies, and which of them are queued.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use loop_handle::Snapshot;
+use slab::Slab;
+
+use super::join::AnyJoin;
+use super::waker::TaskWaker;
+
+/// A task, by number. The serial tells a slot's tasks apart; it wraps after 2^32 tasks, and a waker
+/// kept that long may wake another task once: a spurious wake, which every future must bear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TaskKey {
+    pub(crate) index: u32,
+    pub(crate) serial: u32,
+}
+
+impl TaskKey {
+    pub(crate) fn to_bits(self) -> u64 {
+        u64::from(self.serial) << 32 | u64::from(self.index)
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        TaskKey { index: bits as u32, serial: (bits >> 32) as u32 }
+    }
+}
+
+pub(crate) type Body = Pin<Box<dyn Future<Output = ()>>>;
+
+pub(crate) struct Entry {
+    pub(crate) serial: u32,
+    pub(crate) state: u8,
+    /// `None` while the body is polled, and for a root future, which stays with its caller.
+    pub(crate) body: Option<Body>,
+    /// Kept from step to step while somebody holds a clone of it.
+    pub(crate) waker: Option<TaskWaker>,
+    pub(crate) values: Snapshot,
+    pub(crate) join: Rc<dyn AnyJoin>,
+}
+
+#[derive(Default)]
+pub(crate) struct TaskTable {
+    entries: Slab<Entry>,
+    serial: u32,
+    /// A waker that nobody holds, for the next task that needs one: a task whose waker is never kept
+    /// costs no waker.
+    pub(crate) spare: Option<TaskWaker>,
+}
+
+impl TaskTable {
+    /// Adds an entry; `make` gets the key it will have.
+    pub(crate) fn insert(&mut self, make: impl FnOnce(TaskKey) -> Entry) -> TaskKey {
+        let vacant = self.entries.vacant_entry();
+        let index = u32::try_from(vacant.key()).expect("more than 2^32 tasks at once");
+        self.serial = self.serial.wrapping_add(1);
+        let key = TaskKey { index, serial: self.serial };
+        vacant.insert(make(key));
+        key
+    }
+
+    pub(crate) fn get(&self, key: TaskKey) -> Option<&Entry> {
+        self.entries.get(key.index as usize).filter(|entry| entry.serial == key.serial)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: TaskKey) -> Option<&mut Entry> {
+        self.entries.get_mut(key.index as usize).filter(|entry| entry.serial == key.serial)
+    }
+
+    pub(crate) fn remove(&mut self, key: TaskKey) -> Option<Entry> {
+        self.get(key)?;
+        Some(self.entries.remove(key.index as usize))
+    }
+
+    /// The unfinished tasks, oldest slot first. O(n).
+    pub(crate) fn joins(&self) -> Vec<Rc<dyn AnyJoin>> {
+        self.entries.iter().map(|(_, entry)| entry.join.clone()).collect()
+    }
+
+    /// Any task, for closing.
+    pub(crate) fn first(&self) -> Option<TaskKey> {
+        let (index, entry) = self.entries.iter().next()?;
+        Some(TaskKey { index: index as u32, serial: entry.serial })
+    }
+}

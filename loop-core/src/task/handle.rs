@@ -1,0 +1,241 @@
+//! `Task`: the handle of a spawned future.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::panic::Location;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use loop_handle::{Handle, Outcome as CallbackOutcome};
+
+use super::join::{Join, Outcome};
+use super::state::{CANCELLED, DONE, OBSERVED, POLLED, UNHANDLED};
+use super::task_ref::{TaskRef, fmt_task, report_panic};
+use crate::current;
+use crate::error::TaskError;
+use crate::waiters::CallbackId;
+
+/// A spawned future; awaiting it gives its output.
+///
+/// The loop owns the task until it ends. Dropping a `Task` that nobody has awaited lets it run on;
+/// dropping one that was awaited and is not done passes the caller's own end on to it: the task is
+/// cancelled. [`detach`](Self::detach) and [`cancel_on_drop`](Self::cancel_on_drop) say otherwise
+/// (contract C10).
+///
+/// A panic of the body is the awaiter's to see; if nobody can see it any more, it is reported.
+///
+/// ```
+/// # use loop_core::{run, spawn, sleep, TaskError};
+/// # use std::time::Duration;
+/// # run(async {
+/// let task = spawn(async { 6 * 7 });
+/// assert_eq!(task.await.unwrap(), 42);
+///
+/// let task = spawn(sleep(Duration::from_secs(3600)));
+/// task.cancel();
+/// assert!(task.await.unwrap_err().is_cancelled());
+/// # }).unwrap();
+/// ```
+#[must_use = "a task runs on when its handle is dropped; say so with `detach()`"]
+pub struct Task<T> {
+    pub(super) join: Rc<Join<T>>,
+    /// This handle's place among the waiters, once it was polled.
+    waiter: Option<u64>,
+}
+
+impl<T> Task<T> {
+    pub(super) fn new(join: Rc<Join<T>>) -> Self {
+        Task { join, waiter: None }
+    }
+}
+
+impl<T: 'static> Task<T> {
+    /// Requests the end of the task: its body is dropped in its next step, with the task current and
+    /// the loop usable, and whoever awaits it gets [`TaskError::Cancelled`]. `false` if it has ended
+    /// already. The body of a task that never ran is dropped unpolled (B-TASK-08, B-TASK-12).
+    pub fn cancel(&self) -> bool {
+        self.join.header.request(None)
+    }
+
+    /// [`cancel`](Self::cancel) with a reason for whoever awaits the task. Of several requests the
+    /// first one's reason stays.
+    pub fn cancel_with(&self, reason: &str) -> bool {
+        self.join.header.request(Some(reason))
+    }
+
+    /// Ends the task in its next step whatever its body would say to a request.
+    pub fn abort(&self) -> bool {
+        self.join.header.request(Some("aborted"))
+    }
+
+    /// Whether the task has ended.
+    pub fn is_done(&self) -> bool {
+        self.join.header.has(DONE)
+    }
+
+    /// Whether the task ended because it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.join.header.has(CANCELLED)
+    }
+
+    /// The outcome without waiting, once: `None` while the task runs, or after it was taken.
+    pub fn take_result(&self) -> Option<Result<T, TaskError>> {
+        self.join.take()
+    }
+
+    /// A number no other task of the process has.
+    pub fn id(&self) -> u64 {
+        self.join.header.id
+    }
+
+    /// The task's name: `Task-n` unless it was given another (B-TASK-06).
+    pub fn name(&self) -> Rc<str> {
+        self.join.header.name()
+    }
+
+    /// Gives the task a name, for reports.
+    pub fn set_name(&self, name: &str) {
+        *self.join.header.name.borrow_mut() = Some(Rc::from(name));
+    }
+
+    /// A reference that knows nothing of the output.
+    pub fn task_ref(&self) -> TaskRef {
+        TaskRef { join: self.join.clone() }
+    }
+
+    /// Queues `callback` at the task's end, at once if it has ended. Callbacks and awaiters get their
+    /// turn in the order in which they came, never inline (B-TASK-01).
+    #[track_caller]
+    pub fn add_done_callback<F, R>(&self, callback: F) -> CallbackId
+    where
+        F: FnOnce() -> R + 'static,
+        R: CallbackOutcome,
+    {
+        self.join.header.add_callback(Handle::once_at(Location::caller(), None, callback))
+    }
+
+    /// Removes a done callback that is not queued yet; whether it did.
+    pub fn remove_done_callback(&self, id: CallbackId) -> bool {
+        self.join.header.waiters.remove_callback(id)
+    }
+
+    /// Lets the task run on by itself, also if it was awaited before.
+    pub fn detach(self) {
+        self.join.header.set(UNHANDLED);
+        drop(self);
+    }
+
+    /// Ties the task to the value that comes back: dropping that cancels it.
+    pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
+        CancelOnDrop { task: Some(self) }
+    }
+}
+
+impl<T: 'static> Future for Task<T> {
+    type Output = Result<T, TaskError>;
+
+    /// # Panics
+    /// If polled again after it gave its outcome.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Task { join, waiter } = self.get_mut();
+        let header = &join.header;
+        if header.has(DONE) {
+            return match join.take() {
+                Some(outcome) => Poll::Ready(outcome),
+                None => panic!("a task was awaited after its outcome was taken"),
+            };
+        }
+        if let Some(running) = current::running() {
+            if running.id != header.loop_id {
+                return Poll::Ready(Err(TaskError::WrongLoop));
+            }
+            if running.current_task.get() == Some(header.key.get()) {
+                return Poll::Ready(Err(TaskError::AwaitsItself));
+            }
+        }
+        header.set(POLLED);
+        header.waiters.register(waiter, cx.waker());
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        let header = &self.join.header;
+        if !header.has(DONE) {
+            if let Some(waiter) = self.waiter {
+                header.waiters.deregister(waiter);
+            }
+            if header.has(POLLED) && !header.has(UNHANDLED) {
+                header.request(None);
+            }
+            header.set(UNHANDLED);
+            return;
+        }
+        if header.has(OBSERVED) {
+            return;
+        }
+        let unread = std::mem::replace(&mut *self.join.outcome.borrow_mut(), Outcome::Taken);
+        if let Outcome::Failed(TaskError::Panicked(panic)) = unread {
+            report_panic(header, panic);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Task<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt_task(f, "Task", &self.join.header)
+    }
+}
+
+/// A [`Task`] that is cancelled when this is dropped; see [`Task::cancel_on_drop`]. It dereferences
+/// to the task and can be awaited like it.
+#[must_use = "dropping it cancels the task"]
+pub struct CancelOnDrop<T: 'static> {
+    task: Option<Task<T>>,
+}
+
+impl<T: 'static> CancelOnDrop<T> {
+    /// The task, no longer tied to this value.
+    pub fn into_inner(mut self) -> Task<T> {
+        self.task.take().expect("the task is there until this is dropped")
+    }
+}
+
+impl<T: 'static> Deref for CancelOnDrop<T> {
+    type Target = Task<T>;
+
+    fn deref(&self) -> &Task<T> {
+        self.task.as_ref().expect("the task is there until this is dropped")
+    }
+}
+
+impl<T: 'static> DerefMut for CancelOnDrop<T> {
+    fn deref_mut(&mut self) -> &mut Task<T> {
+        self.task.as_mut().expect("the task is there until this is dropped")
+    }
+}
+
+impl<T: 'static> Future for CancelOnDrop<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut **self).poll(cx)
+    }
+}
+
+impl<T: 'static> Drop for CancelOnDrop<T> {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.cancel();
+        }
+    }
+}
+
+impl<T: 'static> fmt::Debug for CancelOnDrop<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CancelOnDrop").field(&self.task).finish()
+    }
+}

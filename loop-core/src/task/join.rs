@@ -1,0 +1,167 @@
+//! What a task shares with its handles: the outcome, and who waits for it.
+
+use std::cell::{Cell, RefCell};
+use std::panic::Location;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use loop_handle::Handle;
+
+use super::cell::TaskKey;
+use super::state::{CANCELLED, DONE, OBSERVED, REQUESTED, ROOT, UNHANDLED};
+use super::step::schedule;
+use super::task_ref::report_panic;
+use crate::error::TaskError;
+use crate::guard;
+use crate::inner::Inner;
+use crate::loop_ref::LoopRef;
+use crate::waiters::{CallbackId, Waiters};
+
+/// Numbers default names, process-wide (B-TASK-06).
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// The part that does not depend on the output's type.
+pub(crate) struct Header {
+    pub(crate) id: u64,
+    pub(crate) key: Cell<TaskKey>,
+    pub(crate) home: Weak<Inner>,
+    pub(crate) loop_id: u64,
+    pub(crate) site: &'static Location<'static>,
+    pub(crate) name: RefCell<Option<Rc<str>>>,
+    flags: Cell<u8>,
+    reason: RefCell<Option<Arc<str>>>,
+    pub(crate) waiters: Waiters,
+}
+
+impl Header {
+    pub(crate) fn new(inner: &Rc<Inner>, site: &'static Location<'static>, flags: u8) -> Self {
+        Header {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            key: Cell::new(TaskKey { index: u32::MAX, serial: 0 }),
+            home: Rc::downgrade(inner),
+            loop_id: inner.id,
+            site,
+            name: RefCell::new(None),
+            flags: Cell::new(flags),
+            reason: RefCell::new(None),
+            waiters: Waiters::default(),
+        }
+    }
+
+    pub(crate) fn has(&self, flag: u8) -> bool {
+        self.flags.get() & flag != 0
+    }
+
+    pub(crate) fn set(&self, flag: u8) {
+        self.flags.set(self.flags.get() | flag);
+    }
+
+    pub(crate) fn name(&self) -> Rc<str> {
+        match &*self.name.borrow() {
+            Some(name) => name.clone(),
+            None => Rc::from(format!("Task-{}", self.id).as_str()),
+        }
+    }
+
+    /// Records a request and sees to it that the next step comes. The first reason stays (C6).
+    pub(crate) fn request(&self, reason: Option<&str>) -> bool {
+        if self.has(DONE | ROOT) {
+            return false;
+        }
+        if !self.has(REQUESTED) {
+            self.set(REQUESTED);
+            *self.reason.borrow_mut() = reason.map(Arc::from);
+        }
+        if let Some(inner) = self.home.upgrade() {
+            schedule(&inner, self.key.get());
+        }
+        true
+    }
+
+    pub(crate) fn cancelled(&self) -> TaskError {
+        TaskError::Cancelled { reason: self.reason.borrow().clone() }
+    }
+
+    /// Queues a callback for the end, or at once if the end has come.
+    pub(crate) fn add_callback(&self, handle: Handle) -> CallbackId {
+        let id = self.waiters.add_callback(handle);
+        if self.has(DONE) {
+            self.complete();
+        }
+        id
+    }
+
+    fn complete(&self) {
+        let lp = self.home.upgrade();
+        self.waiters.complete(lp.map(|inner| LoopRef { inner }).as_ref());
+    }
+}
+
+/// A [`Join`] of any output.
+pub(crate) trait AnyJoin {
+    fn header(&self) -> &Header;
+
+    /// Ends the task: with `error`, or with the value that its body left. Called once, after the body
+    /// was dropped.
+    fn end(&self, lp: &LoopRef, error: Option<TaskError>);
+}
+
+pub(crate) enum Outcome<T> {
+    Pending,
+    Value(T),
+    Failed(TaskError),
+    Taken,
+}
+
+pub(crate) struct Join<T> {
+    pub(crate) header: Header,
+    pub(crate) outcome: RefCell<Outcome<T>>,
+}
+
+impl<T> Join<T> {
+    pub(crate) fn new(header: Header) -> Self {
+        Join { header, outcome: RefCell::new(Outcome::Pending) }
+    }
+
+    /// The outcome, once; `None` while there is none or after it was taken.
+    pub(crate) fn take(&self) -> Option<Result<T, TaskError>> {
+        if !self.header.has(DONE) {
+            return None;
+        }
+        self.header.set(OBSERVED);
+        let outcome = std::mem::replace(&mut *self.outcome.borrow_mut(), Outcome::Taken);
+        match outcome {
+            Outcome::Value(value) => Some(Ok(value)),
+            Outcome::Failed(error) => Some(Err(error)),
+            Outcome::Pending | Outcome::Taken => None,
+        }
+    }
+}
+
+impl<T> AnyJoin for Join<T> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn end(&self, lp: &LoopRef, error: Option<TaskError>) {
+        if let Some(error) = error {
+            if error.is_cancelled() {
+                self.header.set(CANCELLED);
+            }
+            // A body that was cancelled in its last step may have left a value.
+            let left = std::mem::replace(&mut *self.outcome.borrow_mut(), Outcome::Failed(error));
+            guard::discard(lp, left);
+        }
+        self.header.set(DONE);
+        self.header.complete();
+        if self.header.has(UNHANDLED) {
+            let unread = std::mem::replace(&mut *self.outcome.borrow_mut(), Outcome::Taken);
+            if let Outcome::Failed(TaskError::Panicked(panic)) = unread {
+                report_panic(&self.header, panic);
+            } else {
+                guard::discard(lp, unread);
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Tasks: futures that the loop polls to their end.
+
+mod cell;
+mod handle;
+mod join;
+mod spawn;
+mod state;
+mod step;
+mod task_ref;
+mod waker;
+
+pub(crate) use cell::{TaskKey, TaskTable};
+pub(crate) use spawn::{add_root, remove_root};
+pub(crate) use step::{Root, drop_all, schedule, step};
+pub(crate) use task_ref::{cancel_all, find};
+
+pub use handle::{CancelOnDrop, Task};
+pub use spawn::{current_task, spawn};
+pub use task_ref::TaskRef;

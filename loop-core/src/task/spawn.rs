@@ -1,0 +1,105 @@
+//! How tasks begin.
+
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use loop_handle::Snapshot;
+use pin_project_lite::pin_project;
+
+use super::cell::{Body, Entry, TaskKey};
+use super::handle::Task;
+use super::join::{AnyJoin, Header, Join, Outcome};
+use super::state::{QUEUED, ROOT, UNHANDLED};
+use super::task_ref::{TaskRef, find};
+use crate::current;
+use crate::error::TaskError;
+use crate::loop_ref::LoopRef;
+use crate::ready::Ready;
+
+pin_project! {
+    /// A user's future that leaves its output where the task's handles find it.
+    struct Wrapped<F: Future> {
+        #[pin]
+        future: F,
+        join: Rc<Join<F::Output>>,
+    }
+}
+
+impl<F: Future> Future for Wrapped<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        let value = ready!(this.future.poll(cx));
+        *this.join.outcome.borrow_mut() = Outcome::Value(value);
+        Poll::Ready(())
+    }
+}
+
+impl LoopRef {
+    /// Starts a task: its first step is queued like a callback, and its body runs in a copy of the
+    /// context current now, which it keeps to itself (B-TASK-01, B-TASK-28). Two allocations, and a
+    /// third once its waker is kept by somebody.
+    ///
+    /// On a closed loop the future is dropped unpolled and the task is finished with
+    /// [`TaskError::Closed`].
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> Task<F::Output>
+    where
+        F: Future + 'static,
+    {
+        let header = Header::new(&self.inner, Location::caller(), 0);
+        let join = Rc::new(Join::new(header));
+        if self.inner.closed.get() {
+            drop(future);
+            join.end(self, Some(TaskError::Closed));
+            return Task::new(join);
+        }
+        let body: Body = Box::pin(Wrapped { future, join: join.clone() });
+        self.insert_task(join.clone(), Some(body));
+        Task::new(join)
+    }
+
+    fn insert_task(&self, join: Rc<dyn AnyJoin>, body: Option<Body>) -> TaskKey {
+        let values = Snapshot::current();
+        let key = self.inner.tasks.borrow_mut().insert(|key| {
+            join.header().key.set(key);
+            Entry { serial: key.serial, state: QUEUED, body, waker: None, values, join }
+        });
+        self.inner.ready.push(Ready::Task(key));
+        key
+    }
+}
+
+/// Makes room in the task table for a future that stays with its caller.
+pub(crate) fn add_root(lp: &LoopRef, site: &'static Location<'static>) -> TaskKey {
+    let header = Header::new(&lp.inner, site, ROOT | UNHANDLED);
+    lp.insert_task(Rc::new(Join::<()>::new(header)), None)
+}
+
+/// Forgets a root future, whether it is done or was stopped early. Late wakes find nothing.
+pub(crate) fn remove_root(lp: &LoopRef, key: TaskKey) {
+    let entry = lp.inner.tasks.borrow_mut().remove(key);
+    drop(entry);
+}
+
+/// [`LoopRef::spawn`] on the loop that runs on this thread.
+///
+/// # Panics
+/// If no loop runs on this thread.
+#[track_caller]
+pub fn spawn<F>(future: F) -> Task<F::Output>
+where
+    F: Future + 'static,
+{
+    LoopRef::current().spawn(future)
+}
+
+/// The task whose step runs on this thread; `None` inside a plain callback (B-TASK-04, B-LOOP-26).
+pub fn current_task() -> Option<TaskRef> {
+    let inner = current::running()?;
+    find(&inner, inner.current_task.get()?)
+}

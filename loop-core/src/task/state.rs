@@ -1,0 +1,33 @@
+//! The flag bits of a task.
+//!
+//! In the task table, about scheduling:
+//!
+//! | bit | set when | cleared when | never with |
+//! |---|---|---|---|
+//! | `QUEUED` | the task joins the ready queue | its step begins | `RUNNING` |
+//! | `RUNNING` | a step begins | the step ends | `QUEUED` |
+//! | `WOKEN` | it is woken while it runs | the step ends; it is queued again then | `QUEUED` |
+//!
+//! In the part that is shared with handles, about the outcome:
+//!
+//! | bit | set when | cleared when |
+//! |---|---|---|
+//! | `DONE` | the outcome is stored and the body dropped | never |
+//! | `CANCELLED` | it is done because of a request | never |
+//! | `REQUESTED` | `cancel` or `abort` was called | never |
+//! | `POLLED` | somebody awaited the handle | never |
+//! | `UNHANDLED` | no handle is left to read the outcome | never |
+//! | `OBSERVED` | the outcome was read | never |
+//! | `ROOT` | it is the future of a `run_until_complete` | never |
+
+pub(crate) const QUEUED: u8 = 1 << 0;
+pub(crate) const RUNNING: u8 = 1 << 1;
+pub(crate) const WOKEN: u8 = 1 << 2;
+
+pub(crate) const DONE: u8 = 1 << 0;
+pub(crate) const CANCELLED: u8 = 1 << 1;
+pub(crate) const REQUESTED: u8 = 1 << 2;
+pub(crate) const POLLED: u8 = 1 << 3;
+pub(crate) const UNHANDLED: u8 = 1 << 4;
+pub(crate) const OBSERVED: u8 = 1 << 5;
+pub(crate) const ROOT: u8 = 1 << 6;

@@ -1,0 +1,185 @@
+//! One step of a task, and how it gets its turn.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use loop_handle::Snapshot;
+
+use super::cell::{Body, TaskKey};
+use super::join::AnyJoin;
+use super::state::{QUEUED, REQUESTED, ROOT, RUNNING, WOKEN};
+use super::task_ref::{TaskRef, find, report_pending};
+use super::waker::TaskWaker;
+use crate::error::{LoopAbort, PanicError, TaskError};
+use crate::guard;
+use crate::inner::Inner;
+use crate::loop_ref::LoopRef;
+use crate::ready::Ready;
+
+/// The future of a `run_until_complete`: polled in place, so that it may borrow from its caller. It
+/// stores its output itself.
+pub(crate) struct Root<'a> {
+    pub(crate) key: TaskKey,
+    pub(crate) poll: &'a mut dyn FnMut(&mut Context<'_>) -> Poll<()>,
+}
+
+/// Queues a task's next step, once however often it is asked for (B-TASK-25, B-TASK-26).
+pub(crate) fn schedule(inner: &Inner, key: TaskKey) {
+    let mut tasks = inner.tasks.borrow_mut();
+    let Some(entry) = tasks.get_mut(key) else { return };
+    if entry.state & RUNNING != 0 {
+        entry.state |= WOKEN;
+    } else if entry.state & QUEUED == 0 {
+        entry.state |= QUEUED;
+        inner.ready.push(Ready::Task(key));
+    }
+}
+
+/// Makes a task current until dropped.
+struct Current<'a> {
+    inner: &'a Inner,
+    previous: Option<TaskKey>,
+}
+
+impl<'a> Current<'a> {
+    fn enter(inner: &'a Inner, key: TaskKey) -> Self {
+        Current { inner, previous: inner.current_task.replace(Some(key)) }
+    }
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        self.inner.current_task.set(self.previous);
+    }
+}
+
+/// Runs one step: delivers a request, or polls.
+pub(crate) fn step(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
+    let inner = &*lp.inner;
+    let (body, waker, mut values, join) = {
+        let mut tasks = inner.tasks.borrow_mut();
+        let Some(entry) = tasks.get_mut(key) else { return };
+        entry.state = RUNNING;
+        let (body, kept) = (entry.body.take(), entry.waker.take());
+        let (values, join) = (std::mem::take(&mut entry.values), entry.join.clone());
+        // A spare is nobody's, so it may point to this task from now on.
+        let spare = || tasks.spare.take().inspect(|waker| waker.retarget(key));
+        (body, kept.or_else(spare), values, join)
+    };
+    let waker = waker.unwrap_or_else(|| TaskWaker::new(inner.inbox.clone(), key));
+    if join.header().has(REQUESTED) {
+        drop_body(lp, key, body, &mut values);
+        return end(lp, key, &join, Some(join.header().cancelled()), Some(waker));
+    }
+    let mut context = Context::from_waker(waker.waker());
+    let mut body = body;
+    let polled = {
+        let _current = Current::enter(inner, key);
+        match &mut body {
+            Some(body) => {
+                let poll = || values.run_keeping(|| body.as_mut().poll(&mut context));
+                panic::catch_unwind(AssertUnwindSafe(poll))
+            }
+            // The caller of the run wants the root's panic for itself.
+            None => match root.as_mut().filter(|root| root.key == key) {
+                Some(root) => Ok(values.run_keeping(|| (root.poll)(&mut context))),
+                None => Ok(Poll::Pending),
+            },
+        }
+    };
+    match polled {
+        Ok(Poll::Pending) => suspend(inner, key, body, waker, values),
+        Ok(Poll::Ready(())) => {
+            drop_body(lp, key, body, &mut values);
+            // A request that the body ended without suspending for (B-TASK-13).
+            let late = join.header().has(REQUESTED).then(|| join.header().cancelled());
+            end(lp, key, &join, late, Some(waker));
+        }
+        Err(payload) => {
+            let abort = payload.downcast_ref::<LoopAbort>().copied();
+            let error = TaskError::Panicked(PanicError::new(payload));
+            drop_body(lp, key, body, &mut values);
+            end(lp, key, &join, Some(error), Some(waker));
+            // An abort is the outcome of the task, and it ends the run (B-TASK-22).
+            if let Some(abort) = abort {
+                abort.raise();
+            }
+        }
+    }
+}
+
+/// Puts a pending task back, and into the queue if it was woken meanwhile.
+fn suspend(inner: &Inner, key: TaskKey, body: Option<Body>, waker: TaskWaker, values: Snapshot) {
+    let mut tasks = inner.tasks.borrow_mut();
+    let mut unkept = None;
+    let woken = match tasks.get_mut(key) {
+        Some(entry) => {
+            entry.body = body;
+            entry.values = values;
+            if waker.is_kept() {
+                entry.waker = Some(waker);
+            } else {
+                unkept = Some(waker);
+            }
+            let woken = entry.state & WOKEN != 0;
+            entry.state = if woken { QUEUED } else { 0 };
+            woken
+        }
+        None => unreachable!("a task leaves the table only at the end of its own step"),
+    };
+    if unkept.is_some() {
+        tasks.spare = unkept;
+    }
+    drop(tasks);
+    if woken {
+        inner.ready.push(Ready::Task(key));
+    }
+}
+
+/// Drops a body with its task current, in its context, and the loop usable (B-TASK-31).
+fn drop_body(lp: &LoopRef, key: TaskKey, body: Option<Body>, values: &mut Snapshot) {
+    let _current = Current::enter(&lp.inner, key);
+    values.run_keeping(|| guard::discard(lp, body));
+}
+
+/// Takes the task off the table and tells who waits (B-TASK-30: the body is gone by now).
+fn end(
+    lp: &LoopRef,
+    key: TaskKey,
+    join: &Rc<dyn AnyJoin>,
+    error: Option<TaskError>,
+    waker: Option<TaskWaker>,
+) {
+    let entry = {
+        let mut tasks = lp.inner.tasks.borrow_mut();
+        if let Some(waker) = waker.filter(|waker| !waker.is_kept()) {
+            tasks.spare = Some(waker);
+        }
+        tasks.remove(key)
+    };
+    // Context values are user values.
+    guard::discard(lp, entry);
+    join.end(lp, error);
+}
+
+/// Closing: drops every body while the table still owns the other cells, so that a chain of tasks
+/// that hold each other's handles does not recurse. Reports what was pending (B-TASK-24).
+pub(crate) fn drop_all(lp: &LoopRef) {
+    loop {
+        let next = lp.inner.tasks.borrow().first();
+        let Some(key) = next else { break };
+        let Some(TaskRef { join }) = find(&lp.inner, key) else { break };
+        // While the task still has its context, which the report is made in (B-EXC-06).
+        if !join.header().has(REQUESTED | ROOT) {
+            report_pending(lp, &join);
+        }
+        let taken = {
+            let mut tasks = lp.inner.tasks.borrow_mut();
+            tasks.get_mut(key).map(|entry| (entry.body.take(), std::mem::take(&mut entry.values)))
+        };
+        let Some((body, mut values)) = taken else { break };
+        drop_body(lp, key, body, &mut values);
+        end(lp, key, &join, Some(TaskError::Closed), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! A task seen without its output.
+
+use std::fmt;
+use std::panic::Location;
+use std::rc::Rc;
+
+use super::cell::TaskKey;
+use super::join::{AnyJoin, Header};
+use super::state::{CANCELLED, DONE, OBSERVED};
+use crate::error::PanicError;
+use crate::inner::Inner;
+use crate::loop_ref::LoopRef;
+use crate::report::{ExceptionContext, Failure, write_line};
+
+/// A reference to a task of any output: what [`current_task`](crate::current_task) and
+/// [`LoopRef::tasks`] return. It keeps nothing running and owns no outcome.
+#[derive(Clone)]
+pub struct TaskRef {
+    pub(super) join: Rc<dyn AnyJoin>,
+}
+
+impl TaskRef {
+    /// A number no other task of the process has.
+    pub fn id(&self) -> u64 {
+        self.join.header().id
+    }
+
+    /// The task's name: `Task-n` unless it was given another.
+    pub fn name(&self) -> Rc<str> {
+        self.join.header().name()
+    }
+
+    /// Where the task was spawned.
+    pub fn site(&self) -> &'static Location<'static> {
+        self.join.header().site
+    }
+
+    /// Whether the task has ended.
+    pub fn is_done(&self) -> bool {
+        self.join.header().has(DONE)
+    }
+
+    /// Whether the task ended because it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.join.header().has(CANCELLED)
+    }
+
+    /// As [`Task::cancel`](crate::Task::cancel). The future of a
+    /// [`run_until_complete`](crate::EventLoop::run_until_complete) cannot be cancelled, for its
+    /// caller wants its output: `false`.
+    pub fn cancel(&self) -> bool {
+        self.join.header().request(None)
+    }
+
+    /// Runs `f` with the values that the task's context has between its steps.
+    pub(crate) fn in_context<R>(&self, f: impl FnOnce() -> R) -> R {
+        let header = self.join.header();
+        let values = header.home.upgrade().and_then(|inner| {
+            inner.tasks.borrow().get(header.key.get()).map(|entry| entry.values.clone())
+        });
+        match values {
+            Some(values) => values.run(f),
+            None => f(),
+        }
+    }
+}
+
+impl fmt::Debug for TaskRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt_task(f, "TaskRef", self.join.header())
+    }
+}
+
+pub(super) fn fmt_task(f: &mut fmt::Formatter<'_>, kind: &str, header: &Header) -> fmt::Result {
+    let state = match (header.has(CANCELLED), header.has(DONE)) {
+        (true, _) => "cancelled",
+        (false, true) => "done",
+        (false, false) => "pending",
+    };
+    f.debug_struct(kind)
+        .field("name", &header.name())
+        .field("state", &state)
+        .field("site", &format_args!("{}", header.site))
+        .finish()
+}
+
+impl LoopRef {
+    /// The tasks of this loop that have not ended (B-TASK-07). O(n).
+    pub fn tasks(&self) -> Vec<TaskRef> {
+        let joins = self.inner.tasks.borrow().joins();
+        joins.into_iter().map(|join| TaskRef { join }).collect()
+    }
+}
+
+/// The task with this key, for reports.
+pub(crate) fn find(inner: &Inner, key: TaskKey) -> Option<TaskRef> {
+    inner.tasks.borrow().get(key).map(|entry| TaskRef { join: entry.join.clone() })
+}
+
+/// Requests the end of every task.
+pub(crate) fn cancel_all(lp: &LoopRef) {
+    for task in lp.tasks() {
+        task.cancel();
+    }
+}
+
+pub(super) fn report_pending(lp: &LoopRef, join: &Rc<dyn AnyJoin>) {
+    let mut context = ExceptionContext::new("task was destroyed while it was pending");
+    context.task = Some(TaskRef { join: join.clone() });
+    lp.report(&context);
+}
+
+/// Reports a panic that nobody will read (B-TASK-23), to standard error if the loop is gone.
+pub(super) fn report_panic(header: &Header, panic: PanicError) {
+    header.set(OBSERVED);
+    let mut context = ExceptionContext::new("task panicked and nobody awaited it")
+        .with_failure(Failure::Panic(panic));
+    // The task is ending or gone, so the report names it by its fields.
+    context.subject = Some(format!("{} spawned at {}", header.name(), header.site));
+    match header.home.upgrade() {
+        Some(inner) => LoopRef { inner }.report(&context),
+        None => write_line(&context),
+    }
+}
