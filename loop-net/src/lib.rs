@@ -1,1 +1,94 @@
-//! x
+//! Sockets on a single-threaded event loop: transports and protocols, streams, servers.
+//!
+//! # Start here
+//!
+//! An echo server with callbacks (level 2), the fast way:
+//!
+//! ```
+//! use loop_net::{EventLoop, Net, Protocol, Transport};
+//!
+//! #[derive(Default)]
+//! struct Echo(Option<Transport>);
+//!
+//! impl Protocol for Echo {
+//!     fn connection_made(&mut self, transport: &Transport) {
+//!         self.0 = Some(transport.clone());
+//!     }
+//!     fn data_received(&mut self, data: &[u8]) {
+//!         if let Some(transport) = &self.0 {
+//!             transport.write(data);
+//!         }
+//!     }
+//! }
+//!
+//! let mut event_loop = EventLoop::new()?;
+//! let net = Net::os(&event_loop);
+//! let server = event_loop.run_until_complete(net.tcp_server("127.0.0.1:0").bind(Echo::default))??;
+//! println!("listening on {}", server.local_addrs()[0]);
+//! # event_loop.call_soon({ let lp = event_loop.loop_ref(); move || lp.stop() });
+//! event_loop.run_forever()?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! And a client with `async` streams (level 3), the short way:
+//!
+//! ```
+//! # use loop_net::{Net, run, LoopRef};
+//! # run(async {
+//! # let net = Net::os(&LoopRef::current());
+//! # let server = net.tcp_server("127.0.0.1:0").serve_streams(async |mut r, w| {
+//! #     while let Some(line) = r.read_line().await? { w.write(&line); }
+//! #     std::io::Result::Ok(())
+//! # }).await?;
+//! # let address = server.local_addrs()[0];
+//! let (mut reader, writer) = net.tcp_connect(address).open_stream().await?;
+//! writer.write(b"hello\n");
+//! writer.drain().await?;
+//! assert_eq!(reader.read_line().await?.unwrap(), b"hello\n");
+//! # std::io::Result::Ok(())
+//! # })??;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # How it is built
+//!
+//! Streams are a [`Protocol`] of this crate; a protocol sits on a [`Transport`], which is a pure state
+//! machine, a write buffer and an engine that reads and writes when the loop says so. The loop owns a
+//! connection until its `connection_lost`; handles are weak. The read buffer belongs to the loop, so an
+//! idle connection owns no buffer at all.
+//!
+//! # Map
+//!
+//! | for | see |
+//! |---|---|
+//! | getting connections | [`Net`], [`TcpServerBuilder`], [`TcpConnector`], [`ToAddrs`] |
+//! | level 2: hooks | [`Protocol`], [`Transport`], [`ProtocolRef`] |
+//! | level 3: streams | [`StreamReader`], [`StreamWriter`] |
+//! | closing in order | [`Server`] |
+//! | what went wrong | [`NetError`], [`ReadError`] |
+
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod addr;
+mod conn;
+mod connect;
+mod error;
+mod net;
+mod protocol;
+mod server;
+mod socket;
+mod stream;
+mod transport;
+
+pub use addr::ToAddrs;
+pub use connect::TcpConnector;
+pub use error::NetError;
+pub use net::Net;
+pub use protocol::{KeepOpen, Protocol};
+pub use server::{Server, TcpServerBuilder};
+pub use stream::{ReadError, StreamReader, StreamWriter};
+pub use transport::{ProtocolBusy, ProtocolRef, Transport, WriteState};
+
+#[doc(no_inline)]
+pub use loop_core::{EventLoop, LoopRef, Outcome, Signal, run};

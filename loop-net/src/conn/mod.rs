@@ -1,0 +1,7 @@
+//! A connection: pure state, a write buffer, and the engine that moves bytes.
+
+mod engine;
+mod state;
+mod write_buf;
+
+pub(crate) use engine::{Conn, Lost, Shared};

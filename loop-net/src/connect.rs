@@ -1,0 +1,168 @@
+//! Connecting.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use loop_core::{Interest, IoHandler, LoopRef, Readiness, Token};
+
+use crate::conn::{Conn, Shared};
+use crate::error::named;
+use crate::protocol::{AnyProtocol, Protocol};
+use crate::socket::Socket;
+use crate::stream::{self, StreamReader, StreamWriter};
+use crate::transport::{ProtocolRef, Transport};
+
+/// A connection about to be made; from [`Net::tcp_connect`](crate::Net::tcp_connect).
+#[must_use = "nothing is connected before `connect` or `open_stream`"]
+pub struct TcpConnector {
+    shared: Rc<Shared>,
+    addrs: io::Result<Vec<SocketAddr>>,
+}
+
+impl TcpConnector {
+    pub(crate) fn new(shared: Rc<Shared>, addrs: io::Result<Vec<SocketAddr>>) -> Self {
+        TcpConnector { shared, addrs }
+    }
+
+    /// Connects and gives the connection to a protocol. Returns after `connection_made` (B-TRN-01).
+    ///
+    /// Dropping the future before it is done closes the socket.
+    ///
+    /// # Errors
+    /// If the address is bad or nobody accepts; the error names the address. With several addresses
+    /// that failed in different ways, the error lists them all (B-CONN-02).
+    pub async fn connect<P, F>(self, factory: F) -> io::Result<(Transport, ProtocolRef<P>)>
+    where
+        P: Protocol + 'static,
+        F: FnOnce() -> P,
+    {
+        let shared = self.shared.clone();
+        let socket = self.dial().await?;
+        let conn = start(&shared, socket, Box::new(factory())).await?;
+        Ok((conn.transport(), ProtocolRef::new(Rc::downgrade(&conn))))
+    }
+
+    /// Connects and returns the two halves of a stream; asyncio's `open_connection`.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn open_stream(self) -> io::Result<(StreamReader, StreamWriter)> {
+        let shared = self.shared.clone();
+        let socket = self.dial().await?;
+        let (protocol, reader, writer) = stream::pair();
+        start(&shared, socket, Box::new(protocol)).await?;
+        Ok((reader, writer))
+    }
+
+    /// The first address that accepts wins; the sockets of failures are closed (B-CONN-01).
+    async fn dial(self) -> io::Result<Socket> {
+        let mut errors: Vec<io::Error> = Vec::new();
+        for addr in self.addrs? {
+            match dial_one(&self.shared.lp, addr).await {
+                Ok(socket) => return Ok(socket),
+                Err(error) => errors.push(named(format!("connect to {addr}"), error)),
+            }
+        }
+        Err(combine(errors))
+    }
+}
+
+async fn start(
+    shared: &Rc<Shared>,
+    socket: Socket,
+    protocol: Box<dyn AnyProtocol>,
+) -> io::Result<Rc<Conn>> {
+    let made = shared.lp.create_future();
+    let conn = Conn::start(shared, socket, protocol, None, Some(made.clone()));
+    made.await.map_err(io::Error::other)?;
+    Ok(conn)
+}
+
+fn combine(mut errors: Vec<io::Error>) -> io::Error {
+    match errors.len() {
+        0 => io::Error::new(io::ErrorKind::InvalidInput, "no address to connect to"),
+        1 => errors.remove(0),
+        _ => {
+            let kind = errors[0].kind();
+            let texts: Vec<String> = errors.iter().map(io::Error::to_string).collect();
+            io::Error::new(kind, texts.join("; "))
+        }
+    }
+}
+
+async fn dial_one(lp: &LoopRef, addr: SocketAddr) -> io::Result<Socket> {
+    let (socket, connecting) = Socket::connect(addr)?;
+    if !connecting {
+        return Ok(socket);
+    }
+    let socket = Rc::new(socket);
+    // Dropped, with its registration, before the socket can be: also when this future is dropped
+    // half-way (B-CONN-09).
+    writable(lp, &socket).await?;
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    Rc::try_unwrap(socket).map_err(|_| io::Error::other("the selector kept the socket"))
+}
+
+/// Waits until a socket can be written to.
+async fn writable(lp: &LoopRef, socket: &Rc<Socket>) -> io::Result<()> {
+    let ready = Rc::new(Ready::default());
+    let token = lp.register_io(socket.clone(), Interest::WRITE, ready.clone())?;
+    Wait { lp, token, ready }.await;
+    Ok(())
+}
+
+#[derive(Default)]
+struct Ready {
+    ready: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl IoHandler for Ready {
+    fn ready(&self, _: Readiness) {
+        self.ready.set(true);
+        let waker = self.waker.borrow_mut().take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+struct Wait<'a> {
+    lp: &'a LoopRef,
+    token: Token,
+    ready: Rc<Ready>,
+}
+
+impl Future for Wait<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.ready.ready.get() {
+            return Poll::Ready(());
+        }
+        let waker = cx.waker().clone();
+        let old = self.ready.waker.borrow_mut().replace(waker);
+        drop(old);
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        drop(self.lp.deregister_io(self.token));
+    }
+}
+
+impl fmt::Debug for TcpConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpConnector").field("addrs", &self.addrs).finish_non_exhaustive()
+    }
+}

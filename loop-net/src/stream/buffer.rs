@@ -1,0 +1,74 @@
+//! Bytes that came in and were not read yet.
+
+/// A byte queue in one allocation. Appending and taking are linear in the bytes moved, amortised.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    /// Where the unread bytes begin.
+    start: usize,
+}
+
+impl Buffer {
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    pub(crate) fn push(&mut self, data: &[u8]) {
+        // Moves the rest to the front once that frees at least as much as it moves.
+        if self.start > 0 && self.start >= self.len() {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        self.bytes.extend_from_slice(data);
+    }
+
+    /// Forgets the first `count` bytes.
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.start += count;
+        debug_assert!(self.start <= self.bytes.len(), "more consumed than there was");
+        if self.is_empty() {
+            self.bytes.clear();
+            self.start = 0;
+        }
+    }
+
+    /// The first `count` bytes, in a vector of their own. All of them cost no copy.
+    pub(crate) fn take(&mut self, count: usize) -> Vec<u8> {
+        if self.start == 0 && count == self.bytes.len() {
+            return std::mem::take(&mut self.bytes);
+        }
+        let taken = self.as_slice()[..count].to_vec();
+        self.consume(count);
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_leave_in_the_order_they_came() {
+        let mut buffer = Buffer::default();
+        let (mut written, mut read) = (0u32, 0u32);
+        for round in 0..1_000usize {
+            let chunk: Vec<u8> = (0..round % 37).map(|i| (written + i as u32) as u8).collect();
+            written += chunk.len() as u32;
+            buffer.push(&chunk);
+            let count = (round * 7 % 41).min(buffer.len());
+            for byte in buffer.take(count) {
+                assert_eq!(byte, read as u8);
+                read += 1;
+            }
+            assert_eq!(buffer.len(), (written - read) as usize);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Streams: a protocol of ours that tasks can read from and write to.
+
+mod buffer;
+mod protocol;
+mod reader;
+mod writer;
+
+pub(crate) use protocol::{pair, pair_with};
+pub use reader::{ReadError, StreamReader};
+pub use writer::StreamWriter;

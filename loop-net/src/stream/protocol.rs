@@ -1,0 +1,174 @@
+//! The protocol behind a stream, and what it shares with the two halves.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use super::buffer::Buffer;
+use super::reader::StreamReader;
+use super::writer::StreamWriter;
+use crate::error::NetError;
+use crate::protocol::{KeepOpen, Protocol};
+use crate::transport::Transport;
+
+/// Bytes a stream buffers before it pauses its transport at twice as many (B-STR-13, B-STR-14).
+pub(crate) const LIMIT: usize = 64 * 1024;
+
+/// What the protocol, the reader and the writer have in common.
+pub(crate) struct Stream {
+    pub(crate) transport: RefCell<Option<Transport>>,
+    pub(crate) buffer: RefCell<Buffer>,
+    pub(crate) eof: Cell<bool>,
+    /// The connection is over.
+    pub(crate) lost: Cell<bool>,
+    /// What it was lost by; every later read and drain says so (B-STR-09, B-STR-17).
+    pub(crate) error: RefCell<Option<Rc<NetError>>>,
+    /// The transport asked for a pause in writing.
+    pub(crate) full: Cell<bool>,
+    read_paused: Cell<bool>,
+    /// The reader was dropped: what comes in is thrown away.
+    pub(crate) unread: Cell<bool>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl Stream {
+    fn new() -> Rc<Self> {
+        Rc::new(Stream {
+            transport: RefCell::default(),
+            buffer: RefCell::default(),
+            eof: Cell::new(false),
+            lost: Cell::new(false),
+            error: RefCell::default(),
+            full: Cell::new(false),
+            read_paused: Cell::new(false),
+            unread: Cell::new(false),
+            wakers: RefCell::default(),
+        })
+    }
+
+    pub(crate) fn transport(&self) -> Option<Transport> {
+        self.transport.borrow().clone()
+    }
+
+    /// Wakes this task with the next change. All waiters are woken by every change: there are the
+    /// reader and whoever drains.
+    pub(crate) fn wait(&self, cx: &mut Context<'_>) {
+        if self.wakers.borrow().iter().any(|waker| waker.will_wake(cx.waker())) {
+            return;
+        }
+        let waker = cx.waker().clone();
+        self.wakers.borrow_mut().push(waker);
+    }
+
+    pub(crate) fn changed(&self) {
+        if self.wakers.borrow().is_empty() {
+            return;
+        }
+        let mut wakers = std::mem::take(&mut *self.wakers.borrow_mut());
+        for waker in wakers.drain(..) {
+            waker.wake();
+        }
+        let mut current = self.wakers.borrow_mut();
+        if current.is_empty() {
+            *current = wakers;
+        }
+    }
+
+    /// The stored error, made anew.
+    pub(crate) fn failure(&self) -> Option<io::Error> {
+        self.error.borrow().as_ref().map(|error| error.to_io())
+    }
+
+    /// A read that must wait needs the transport to deliver, also beyond the limit (B-STR-13).
+    pub(crate) fn need_more(&self) {
+        self.set_read_paused(false);
+    }
+
+    /// After bytes were taken out.
+    pub(crate) fn consumed(&self) {
+        if self.buffer.borrow().len() <= LIMIT {
+            self.set_read_paused(false);
+        }
+    }
+
+    fn set_read_paused(&self, paused: bool) {
+        if self.read_paused.replace(paused) == paused {
+            return;
+        }
+        if let Some(transport) = self.transport() {
+            if paused { transport.pause_reading() } else { transport.resume_reading() }
+        }
+    }
+}
+
+type OnConnect = Box<dyn FnOnce(StreamReader, StreamWriter)>;
+
+/// Feeds a [`Stream`].
+pub(crate) struct StreamProtocol {
+    stream: Rc<Stream>,
+    on_connect: Option<OnConnect>,
+}
+
+/// A protocol and the two halves of its stream.
+pub(crate) fn pair() -> (StreamProtocol, StreamReader, StreamWriter) {
+    let stream = Stream::new();
+    let protocol = StreamProtocol { stream: stream.clone(), on_connect: None };
+    (protocol, StreamReader::new(stream.clone()), StreamWriter::new(stream))
+}
+
+/// A protocol that hands out its halves once it is connected.
+pub(crate) fn pair_with(
+    on_connect: impl FnOnce(StreamReader, StreamWriter) + 'static,
+) -> StreamProtocol {
+    StreamProtocol { stream: Stream::new(), on_connect: Some(Box::new(on_connect)) }
+}
+
+impl Protocol for StreamProtocol {
+    fn connection_made(&mut self, transport: &Transport) {
+        *self.stream.transport.borrow_mut() = Some(transport.clone());
+        if let Some(on_connect) = self.on_connect.take() {
+            let reader = StreamReader::new(self.stream.clone());
+            on_connect(reader, StreamWriter::new(self.stream.clone()));
+        }
+    }
+
+    fn data_received(&mut self, data: &[u8]) {
+        if self.stream.unread.get() {
+            return;
+        }
+        self.stream.buffer.borrow_mut().push(data);
+        if self.stream.buffer.borrow().len() > 2 * LIMIT {
+            self.stream.set_read_paused(true);
+        }
+        self.stream.changed();
+    }
+
+    /// The stream stays open for writing (B-STR-20).
+    fn eof_received(&mut self) -> KeepOpen {
+        self.stream.eof.set(true);
+        self.stream.changed();
+        KeepOpen::Yes
+    }
+
+    fn pause_writing(&mut self) {
+        self.stream.full.set(true);
+    }
+
+    fn resume_writing(&mut self) {
+        self.stream.full.set(false);
+        self.stream.changed();
+    }
+
+    fn connection_lost(&mut self, error: Option<&NetError>) {
+        let stream = &self.stream;
+        // The error belongs to the connection, which drops it after this call.
+        if let Some(error) = error {
+            *stream.error.borrow_mut() = Some(Rc::new(NetError::Io(error.to_io())));
+        }
+        stream.eof.set(true);
+        stream.full.set(false);
+        stream.lost.set(true);
+        stream.changed();
+    }
+}

@@ -1,0 +1,248 @@
+//! The reading half of a stream.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::Poll;
+
+use super::protocol::{LIMIT, Stream};
+
+/// Why a read gave no bytes.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The stream ended first; the buffer is empty now (B-STR-03, B-STR-05).
+    Incomplete {
+        /// What there was.
+        partial: Vec<u8>,
+        /// How many bytes were asked for, if it was a number of them.
+        expected: Option<usize>,
+    },
+    /// More bytes than the limit came without the separator. They stay buffered (B-STR-06).
+    LimitOverrun {
+        /// How many of them certainly hold no separator: read that many to go on.
+        consumed: usize,
+    },
+    /// The separator is empty.
+    InvalidSeparator,
+    /// The connection failed. Every later read says so again (B-STR-09).
+    Io(io::Error),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Incomplete { partial, expected: Some(expected) } => {
+                write!(f, "the stream ended after {} of {expected} bytes", partial.len())
+            }
+            ReadError::Incomplete { partial, expected: None } => {
+                write!(f, "the stream ended after {} bytes, before the separator", partial.len())
+            }
+            ReadError::LimitOverrun { consumed } => {
+                write!(f, "{consumed} bytes came without the separator, more than the limit")
+            }
+            ReadError::InvalidSeparator => f.write_str("the separator is empty"),
+            ReadError::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ReadError::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<ReadError> for io::Error {
+    fn from(error: ReadError) -> io::Error {
+        let kind = match &error {
+            ReadError::Incomplete { .. } => io::ErrorKind::UnexpectedEof,
+            ReadError::LimitOverrun { .. } => io::ErrorKind::InvalidData,
+            ReadError::InvalidSeparator => io::ErrorKind::InvalidInput,
+            ReadError::Io(_) => {
+                let ReadError::Io(error) = error else { unreachable!("just matched") };
+                return error;
+            }
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+/// The reading half of a stream; asyncio's `StreamReader`.
+///
+/// A read that is dropped before it is done has consumed nothing (B-STR-12). When the reader itself is
+/// dropped, what comes in later is thrown away.
+pub struct StreamReader {
+    stream: Rc<Stream>,
+    limit: usize,
+}
+
+impl StreamReader {
+    pub(crate) fn new(stream: Rc<Stream>) -> Self {
+        StreamReader { stream, limit: LIMIT }
+    }
+
+    /// Whether the stream has ended and everything was read (B-STR-10).
+    pub fn at_eof(&self) -> bool {
+        self.stream.eof.get() && self.stream.buffer.borrow().is_empty()
+    }
+
+    /// Waits only while nothing is buffered; returns 1 to `max` bytes, none at the end of the stream or
+    /// if `max` is 0 (B-STR-01).
+    ///
+    /// # Errors
+    /// [`ReadError::Io`] once the connection has failed.
+    pub async fn read(&mut self, max: usize) -> Result<Vec<u8>, ReadError> {
+        if max == 0 {
+            return Ok(Vec::new());
+        }
+        self.fill(1).await?;
+        let count = max.min(self.stream.buffer.borrow().len());
+        Ok(self.take(count))
+    }
+
+    /// Everything up to the end of the stream, however much (B-STR-02).
+    ///
+    /// # Errors
+    /// [`ReadError::Io`] once the connection has failed.
+    pub async fn read_to_end(&mut self) -> Result<Vec<u8>, ReadError> {
+        self.fill(usize::MAX).await?;
+        Ok(self.take_all())
+    }
+
+    /// Exactly `count` bytes, also beyond the limit (B-STR-03).
+    ///
+    /// # Errors
+    /// [`ReadError::Incomplete`] if the stream ends first, [`ReadError::Io`] once the connection has
+    /// failed.
+    pub async fn read_exact(&mut self, count: usize) -> Result<Vec<u8>, ReadError> {
+        if self.fill(count).await? < count {
+            let partial = self.take_all();
+            return Err(ReadError::Incomplete { partial, expected: Some(count) });
+        }
+        Ok(self.take(count))
+    }
+
+    /// Everything up to and with `separator`, which may straddle what came in at a time (B-STR-04).
+    ///
+    /// # Errors
+    /// [`ReadError::Incomplete`] if the stream ends first, [`ReadError::LimitOverrun`] if more than
+    /// 64 KiB come before the separator, [`ReadError::InvalidSeparator`] if it is empty, and
+    /// [`ReadError::Io`] once the connection has failed.
+    pub async fn read_until(&mut self, separator: &[u8]) -> Result<Vec<u8>, ReadError> {
+        let Some(overlap) = separator.len().checked_sub(1) else {
+            return Err(ReadError::InvalidSeparator);
+        };
+        // Bytes before this hold no beginning of the separator.
+        let mut searched = 0;
+        loop {
+            if let Some(error) = self.stream.failure() {
+                return Err(ReadError::Io(error));
+            }
+            let (found, len) = {
+                let buffer = self.stream.buffer.borrow();
+                let bytes = buffer.as_slice();
+                (find(&bytes[searched..], separator).map(|at| at + searched), bytes.len())
+            };
+            if let Some(at) = found {
+                if at > self.limit {
+                    return Err(ReadError::LimitOverrun { consumed: at });
+                }
+                return Ok(self.take(at + separator.len()));
+            }
+            searched = len.saturating_sub(overlap).max(searched);
+            if searched > self.limit {
+                return Err(ReadError::LimitOverrun { consumed: searched });
+            }
+            if self.stream.eof.get() {
+                let partial = self.take(len);
+                return Err(ReadError::Incomplete { partial, expected: None });
+            }
+            self.fill(len + 1).await?;
+        }
+    }
+
+    /// The next line with its `\n`; the last one may lack it. `None` at the end of the stream.
+    ///
+    /// A line longer than 64 KiB is an error, after which reading resumes: behind the line if its end
+    /// had come, else behind all that was buffered (B-STR-08).
+    ///
+    /// # Errors
+    /// [`ReadError::LimitOverrun`] and [`ReadError::Io`].
+    pub async fn read_line(&mut self) -> Result<Option<Vec<u8>>, ReadError> {
+        match self.read_until(b"\n").await {
+            Ok(line) => Ok(Some(line)),
+            Err(ReadError::Incomplete { partial, .. }) if partial.is_empty() => Ok(None),
+            Err(ReadError::Incomplete { partial, .. }) => Ok(Some(partial)),
+            Err(ReadError::LimitOverrun { consumed }) => {
+                let (len, ends) = {
+                    let buffer = self.stream.buffer.borrow();
+                    (buffer.len(), buffer.as_slice().get(consumed) == Some(&b'\n'))
+                };
+                drop(self.take(if ends { consumed + 1 } else { len }));
+                Err(ReadError::LimitOverrun { consumed })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until `count` bytes are buffered or the stream has ended; how many there are.
+    async fn fill(&mut self, count: usize) -> Result<usize, ReadError> {
+        let stream = &self.stream;
+        poll_fn(|cx| {
+            if let Some(error) = stream.failure() {
+                return Poll::Ready(Err(ReadError::Io(error)));
+            }
+            let len = stream.buffer.borrow().len();
+            if len >= count || stream.eof.get() {
+                return Poll::Ready(Ok(len));
+            }
+            stream.need_more();
+            stream.wait(cx);
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn take_all(&mut self) -> Vec<u8> {
+        let count = self.stream.buffer.borrow().len();
+        self.take(count)
+    }
+
+    fn take(&mut self, count: usize) -> Vec<u8> {
+        let taken = self.stream.buffer.borrow_mut().take(count);
+        self.stream.consumed();
+        taken
+    }
+}
+
+/// Where `needle` begins. Linear for the short separators of line protocols.
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    match needle {
+        [byte] => haystack.iter().position(|other| other == byte),
+        _ => haystack.windows(needle.len()).position(|window| window == needle),
+    }
+}
+
+impl Drop for StreamReader {
+    fn drop(&mut self) {
+        self.stream.unread.set(true);
+        let left = std::mem::take(&mut *self.stream.buffer.borrow_mut());
+        drop(left);
+        // So that the peer's end of file is seen.
+        self.stream.consumed();
+    }
+}
+
+impl fmt::Debug for StreamReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamReader")
+            .field("buffered", &self.stream.buffer.borrow().len())
+            .field("eof", &self.stream.eof.get())
+            .finish()
+    }
+}

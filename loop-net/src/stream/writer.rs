@@ -1,0 +1,119 @@
+//! The writing half of a stream.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::Poll;
+
+use loop_core::yield_now;
+
+use super::protocol::Stream;
+use crate::transport::{Transport, WriteState};
+
+/// The writing half of a stream; asyncio's `StreamWriter`.
+///
+/// [`write`](Self::write) never waits; [`drain`](Self::drain) waits while too much is buffered. Dropping
+/// the writer closes the connection once everything is flushed.
+pub struct StreamWriter {
+    stream: Rc<Stream>,
+}
+
+impl StreamWriter {
+    pub(crate) fn new(stream: Rc<Stream>) -> Self {
+        StreamWriter { stream }
+    }
+
+    /// The transport underneath, for addresses and water marks. A stream that is not connected yet has
+    /// none.
+    pub fn transport(&self) -> Option<Transport> {
+        self.stream.transport()
+    }
+
+    /// Sends or buffers `data`; see [`Transport::write`]. Loops that write much should
+    /// [`drain`](Self::drain) in between (B-STR-15).
+    pub fn write(&self, data: &[u8]) -> WriteState {
+        self.transport().map_or(WriteState::Closed, |transport| transport.write(data))
+    }
+
+    /// Writes each piece in order.
+    pub fn write_all_vectored(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
+        self.transport()
+            .map_or(WriteState::Closed, |transport| transport.write_all_vectored(pieces))
+    }
+
+    /// Waits while more is buffered than the high-water mark, until the low-water mark is reached. Any
+    /// number of tasks may wait at once (B-STR-16).
+    ///
+    /// # Errors
+    /// What the connection was lost by (B-STR-17).
+    pub async fn drain(&self) -> io::Result<()> {
+        if self.is_closing() && !self.stream.lost.get() {
+            // Gives a loss that is under way the chance to be seen.
+            yield_now().await;
+        }
+        let stream = &self.stream;
+        poll_fn(|cx| {
+            if let Some(error) = stream.failure() {
+                return Poll::Ready(Err(error));
+            }
+            if stream.lost.get() {
+                let message = "the connection is closed";
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::NotConnected, message)));
+            }
+            if !stream.full.get() {
+                return Poll::Ready(Ok(()));
+            }
+            stream.wait(cx);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Ends our side once everything is flushed; the peer reads the end of the stream.
+    pub fn write_eof(&self) {
+        if let Some(transport) = self.transport() {
+            transport.write_eof();
+        }
+    }
+
+    /// Closes the connection once everything is flushed.
+    pub fn close(&self) {
+        if let Some(transport) = self.transport() {
+            transport.close();
+        }
+    }
+
+    /// Whether the connection is closed or being closed.
+    pub fn is_closing(&self) -> bool {
+        self.transport().is_some_and(|transport| transport.is_closing())
+    }
+
+    /// Waits until the connection is over (B-STR-18).
+    ///
+    /// # Errors
+    /// What it was lost by.
+    pub async fn wait_closed(&self) -> io::Result<()> {
+        let stream = &self.stream;
+        poll_fn(|cx| {
+            if stream.lost.get() {
+                return Poll::Ready(stream.failure().map_or(Ok(()), Err));
+            }
+            stream.wait(cx);
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Drop for StreamWriter {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for StreamWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamWriter").field("transport", &self.transport()).finish()
+    }
+}

@@ -1,0 +1,232 @@
+//! `Transport`: a connection, as its user sees it.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
+
+use crate::conn::Conn;
+use crate::protocol::Protocol;
+
+/// Whether one may go on writing; the answer of [`Transport::write`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WriteState {
+    /// The bytes were taken, and there is room for more.
+    Open,
+    /// The bytes were taken, but more is buffered than the high-water mark: wait for
+    /// [`resume_writing`](Protocol::resume_writing).
+    Full,
+    /// The bytes were dropped: the connection is closed, or its write side was ended.
+    Closed,
+}
+
+/// What stays readable when the connection is gone (B-TRN-36).
+#[derive(Debug)]
+pub(crate) struct Info {
+    pub(crate) local: Option<SocketAddr>,
+    pub(crate) peer: Option<SocketAddr>,
+    /// Writes that came too late.
+    pub(crate) refused: Cell<u32>,
+}
+
+/// A connection of a [`Protocol`]: asyncio's `Transport`.
+///
+/// It is a weak handle and cheap to clone. The loop owns the connection until `connection_lost`;
+/// dropping handles closes nothing (B-TRN-38). Methods on a connection that is gone do nothing and
+/// never panic.
+#[derive(Clone)]
+pub struct Transport {
+    conn: Weak<Conn>,
+    info: Rc<Info>,
+}
+
+impl Transport {
+    pub(crate) fn new(conn: Weak<Conn>, info: Rc<Info>) -> Self {
+        Transport { conn, info }
+    }
+
+    /// Sends `data`, or buffers what the socket does not take now; never blocks. The bytes are copied
+    /// if they must be kept (B-TRN-07 to 09).
+    ///
+    /// What a hook of the protocol writes leaves in one call when the hook returns, or once it exceeds
+    /// the high-water mark.
+    pub fn write(&self, data: &[u8]) -> WriteState {
+        match self.conn.upgrade() {
+            Some(conn) => conn.write(data),
+            None => self.refuse(),
+        }
+    }
+
+    /// Writes each piece in order; asyncio's `writelines` (B-TRN-12).
+    pub fn write_all_vectored(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
+        match self.conn.upgrade() {
+            Some(conn) => conn.write_pieces(pieces),
+            None => self.refuse(),
+        }
+    }
+
+    fn refuse(&self) -> WriteState {
+        self.info.refused.set(self.info.refused.get().saturating_add(1));
+        WriteState::Closed
+    }
+
+    /// Ends our side of the connection once everything is flushed; reading goes on (B-TRN-23,
+    /// B-TRN-24).
+    pub fn write_eof(&self) {
+        if let Some(conn) = self.conn.upgrade() {
+            conn.write_eof();
+        }
+    }
+
+    /// Whether [`write_eof`](Self::write_eof) works on this kind of transport: yes on sockets.
+    pub fn can_write_eof(&self) -> bool {
+        true
+    }
+
+    /// Closes the connection: reading stops now, what is buffered is flushed, then
+    /// `connection_lost(None)` is called (B-TRN-20).
+    pub fn close(&self) {
+        if let Some(conn) = self.conn.upgrade() {
+            conn.close();
+        }
+    }
+
+    /// Closes the connection at once and drops what is buffered (B-TRN-21).
+    pub fn abort(&self) {
+        if let Some(conn) = self.conn.upgrade() {
+            conn.abort();
+        }
+    }
+
+    /// Whether the connection is closed or being closed.
+    pub fn is_closing(&self) -> bool {
+        self.conn.upgrade().is_none_or(|conn| conn.is_closing())
+    }
+
+    /// Whether incoming bytes are delivered: not while paused, closing, or after the peer's end of
+    /// file.
+    pub fn is_reading(&self) -> bool {
+        self.conn.upgrade().is_some_and(|conn| conn.is_reading())
+    }
+
+    /// Stops calling `data_received`, also for what is ready already (B-TRN-30 to 32).
+    pub fn pause_reading(&self) {
+        if let Some(conn) = self.conn.upgrade() {
+            conn.pause_reading(true);
+        }
+    }
+
+    /// Goes on after [`pause_reading`](Self::pause_reading).
+    pub fn resume_reading(&self) {
+        if let Some(conn) = self.conn.upgrade() {
+            conn.pause_reading(false);
+        }
+    }
+
+    /// Bytes that the socket has not taken yet.
+    pub fn write_buffer_size(&self) -> usize {
+        self.conn.upgrade().map_or(0, |conn| conn.buffered())
+    }
+
+    /// The water marks in bytes: `(low, high)`.
+    pub fn write_buffer_limits(&self) -> (usize, usize) {
+        self.conn.upgrade().map_or((0, 0), |conn| conn.limits())
+    }
+
+    /// Sets the water marks in bytes; 16 KiB and 64 KiB at the start. Without `low` it is a quarter
+    /// of `high`. The protocol is paused or resumed if the new marks ask for it (B-TRN-13, B-TRN-15).
+    ///
+    /// # Errors
+    /// `InvalidInput` if `low` is above `high`.
+    pub fn set_write_buffer_limits(&self, high: usize, low: Option<usize>) -> io::Result<()> {
+        let low = low.unwrap_or(high / 4);
+        if low > high {
+            let message = format!("the low-water mark {low} is above the high-water mark {high}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        if let Some(conn) = self.conn.upgrade() {
+            conn.set_limits(low, high);
+        }
+        Ok(())
+    }
+
+    /// Our address, also after the connection is gone.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.info.local
+    }
+
+    /// The peer's address, also after the connection is gone.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.info.peer
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport")
+            .field("local", &self.info.local)
+            .field("peer", &self.info.peer)
+            .field("closing", &self.is_closing())
+            .finish()
+    }
+}
+
+/// Why a protocol could not be looked at: [`ProtocolRef::with`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProtocolBusy {
+    /// One of its hooks runs right now.
+    Running,
+    /// The connection is over and the protocol dropped.
+    Gone,
+}
+
+impl fmt::Display for ProtocolBusy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ProtocolBusy::Running => "a hook of the protocol runs",
+            ProtocolBusy::Gone => "the connection is over",
+        })
+    }
+}
+
+impl std::error::Error for ProtocolBusy {}
+
+/// The protocol of a connection, from outside its hooks.
+pub struct ProtocolRef<P> {
+    conn: Weak<Conn>,
+    kind: PhantomData<fn() -> P>,
+}
+
+impl<P: Protocol + 'static> ProtocolRef<P> {
+    pub(crate) fn new(conn: Weak<Conn>) -> Self {
+        ProtocolRef { conn, kind: PhantomData }
+    }
+
+    /// Runs `f` on the protocol, as if it were one of its hooks.
+    ///
+    /// # Errors
+    /// [`ProtocolBusy`] while a hook runs, or when the connection is over.
+    pub fn with<R>(&self, f: impl FnOnce(&mut P) -> R) -> Result<R, ProtocolBusy> {
+        let conn = self.conn.upgrade().ok_or(ProtocolBusy::Gone)?;
+        conn.with_protocol(|protocol| {
+            let protocol = protocol.as_any().downcast_mut::<P>();
+            f(protocol.expect("a connection keeps the protocol that it was made with"))
+        })
+    }
+}
+
+impl<P> Clone for ProtocolRef<P> {
+    fn clone(&self) -> Self {
+        ProtocolRef { conn: self.conn.clone(), kind: PhantomData }
+    }
+}
+
+impl<P> fmt::Debug for ProtocolRef<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProtocolRef").finish_non_exhaustive()
+    }
+}
