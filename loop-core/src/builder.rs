@@ -92,6 +92,7 @@ impl Builder {
             inbox: Arc::new(Inbox::new(id, waker.clone())),
             signals: RefCell::new(SignalTable::new(waker)),
             handler: RefCell::new(None),
+            iteration: Cell::new(0),
             stopping: Cell::new(false),
             running: Cell::new(false),
             closed: Cell::new(false),

@@ -201,34 +201,36 @@ fn fmt_cancelled(f: &mut fmt::Formatter<'_>, what: &str, reason: Option<&str>) -
 ///
 /// Cheap to clone; all clones share the payload.
 #[derive(Clone)]
-pub struct PanicError {
-    message: Arc<str>,
-    payload: Arc<Mutex<Option<Box<dyn Any + Send>>>>,
+pub struct PanicError(Arc<Panic>);
+
+struct Panic {
+    message: Box<str>,
+    payload: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 impl PanicError {
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
         let message = if let Some(text) = payload.downcast_ref::<&'static str>() {
-            Arc::from(*text)
+            Box::from(*text)
         } else if let Some(text) = payload.downcast_ref::<String>() {
-            Arc::from(text.as_str())
+            Box::from(text.as_str())
         } else if let Some(LoopAbort { code }) = payload.downcast_ref() {
-            Arc::from(format!("loop abort with code {code}").as_str())
+            format!("loop abort with code {code}").into_boxed_str()
         } else {
             // The type's name is not recoverable from `dyn Any`, its identity is (B-EXC-08).
-            Arc::from(format!("a payload of {:?}", (*payload).type_id()).as_str())
+            format!("a payload of {:?}", (*payload).type_id()).into_boxed_str()
         };
-        PanicError { message, payload: Arc::new(Mutex::new(Some(payload))) }
+        PanicError(Arc::new(Panic { message, payload: Mutex::new(Some(payload)) }))
     }
 
     /// The panic's message; for a payload that is not a string, the identity of its type.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// The payload, once; later calls and clones get `None`.
     pub fn take_payload(&self) -> Option<Box<dyn Any + Send>> {
-        self.payload.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+        self.0.payload.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
 
     /// Goes on panicking with the payload (or with the message when the payload is taken).
@@ -238,20 +240,20 @@ impl PanicError {
     pub fn resume(self) -> ! {
         match self.take_payload() {
             Some(payload) => panic::resume_unwind(payload),
-            None => panic::resume_unwind(Box::new(self.message.to_string())),
+            None => panic::resume_unwind(Box::new(self.0.message.to_string())),
         }
     }
 }
 
 impl fmt::Debug for PanicError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PanicError").field(&self.message).finish()
+        f.debug_tuple("PanicError").field(&self.0.message).finish()
     }
 }
 
 impl fmt::Display for PanicError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "panic {:?}", &*self.message)
+        write!(f, "panic {:?}", &*self.0.message)
     }
 }
 

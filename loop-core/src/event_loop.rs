@@ -15,7 +15,7 @@ use loop_timer::TimerHeap;
 use crate::builder::Builder;
 use crate::current::{self, EnterGuard};
 use crate::error::LoopError;
-use crate::guard;
+use crate::guard::{self, DESTRUCTOR};
 use crate::loop_ref::LoopRef;
 use crate::run_once::run_once;
 use crate::task::{self, Root, TaskKey};
@@ -138,9 +138,9 @@ impl EventLoop {
         }
     }
 
-    /// Closes the loop: drops every task, callback and registration without running it, restores
-    /// signal dispositions and closes the selector. Tasks that were still pending are reported.
-    /// Closing twice is fine (B-LOOP-21).
+    /// Closes the loop: drops every task, callback and registration without running it, also those
+    /// whose handles are still held, restores signal dispositions and closes the selector. Tasks that
+    /// were still pending are reported. Closing twice is fine (B-LOOP-21).
     ///
     /// Destructors that run meanwhile may use the loop and find it closed.
     pub fn close(&mut self) {
@@ -153,26 +153,24 @@ impl EventLoop {
         inner.inbox.close();
         task::drop_all(lp);
         for entry in inner.ready.take() {
-            guard::discard(lp, entry);
+            guard::guarded(lp, DESTRUCTOR, || entry.cancel());
         }
         let mut timers = std::mem::replace(&mut *inner.timers.borrow_mut(), TimerHeap::new());
-        for timer in timers.drain() {
-            guard::discard(lp, timer);
+        for (_, _, item) in timers.drain() {
+            guard::guarded(lp, DESTRUCTOR, || item.cancel());
         }
-        let (tokens, registrations) = inner.io.borrow_mut().take();
-        for token in tokens {
-            let owner = lp.deregister_io(token);
+        let registrations = inner.io.borrow_mut().take();
+        for (token, registration) in registrations {
+            let owner = lp.deregister_from_selector(token);
             guard::discard(lp, owner);
-        }
-        for registration in registrations {
-            guard::discard(lp, registration);
+            guard::guarded(lp, DESTRUCTOR, || registration.cancel());
         }
         while let Some(message) = inner.inbox.pop() {
-            guard::discard(lp, message);
+            guard::guarded(lp, DESTRUCTOR, || message.cancel());
         }
         let handlers = inner.signals.borrow_mut().take();
-        for handler in handlers {
-            guard::discard(lp, handler);
+        for (_, handler) in handlers {
+            guard::guarded(lp, DESTRUCTOR, || handler.cancel());
         }
         let selector = inner.selector.borrow_mut().take();
         guard::discard(lp, selector);

@@ -7,8 +7,8 @@ use std::panic::{self, AssertUnwindSafe};
 
 use loop_handle::{Handle, Run, ThreadsafeHandle};
 
+use crate::debug::Timing;
 use crate::error::{LoopAbort, PanicError};
-use crate::io_table;
 use crate::loop_ref::LoopRef;
 use crate::report::{ExceptionContext, Failure};
 
@@ -30,48 +30,54 @@ pub fn catch_panic<R>(f: impl FnOnce() -> R) -> Result<R, PanicError> {
     }
 }
 
-/// How often in a row a reader or writer may fail before its descriptor is let go (B-FD-10).
-const MAX_FAILURES: u8 = 16;
+/// What a panic in a destructor is reported as.
+pub(crate) const DESTRUCTOR: &str = "a destructor failed";
 
 /// Runs a handle of the ready queue.
 pub(crate) fn run_handle(lp: &LoopRef, handle: Handle) {
-    let failure = match catch_panic(|| handle.run()) {
-        Ok(Run::Failed(error)) => Failure::Error(error),
-        Err(payload) => Failure::Panic(payload),
-        Ok(_) => {
-            // Only a repeating handle still owns its closure here, and only when this was the last
-            // reference: its reader was removed meanwhile.
-            if handle.is_repeating() {
-                discard(lp, handle);
-            }
-            return;
-        }
-    };
+    let timing = Timing::start(lp, |context| context.handle = Some(handle.clone()));
+    match catch_panic(|| handle.run()) {
+        // Only a repeating handle still owns its closure here, and only when this was the last
+        // reference: its reader was removed meanwhile.
+        Ok(Run::Done | Run::Skipped) if !handle.is_repeating() => {}
+        Ok(Run::Done | Run::Skipped) => discard(lp, handle),
+        Ok(Run::Failed(error)) => handle_failed(lp, handle, Failure::Error(error)),
+        Err(panic) => handle_failed(lp, handle, Failure::Panic(panic)),
+    }
+    timing.finish(lp);
+}
+
+#[cold]
+fn handle_failed(lp: &LoopRef, handle: Handle, failure: Failure) {
     let mut context = ExceptionContext::new("callback failed");
     context.failure = Some(failure);
     context.handle = Some(handle.clone());
-    lp.report(&context);
-    drop(context);
-    if handle.failures() >= MAX_FAILURES && io_table::forget_callback(lp, &handle) {
-        let mut context =
-            ExceptionContext::new("callback removed: it failed 16 times without a clean run");
-        context.handle = Some(handle.clone());
-        lp.report(&context);
-    }
+    report(lp, context);
     discard(lp, handle);
 }
 
 /// Runs a call that came from another thread.
 pub(crate) fn run_remote(lp: &LoopRef, handle: ThreadsafeHandle) {
+    let (name, site) = (handle.name(), handle.site());
+    let timing = Timing::start(lp, |context| context.set_callback(name, site));
     let failure = match catch_panic(|| handle.run()) {
-        Ok(Run::Failed(error)) => Failure::Error(error),
-        Err(payload) => Failure::Panic(payload),
-        Ok(_) => return,
+        Ok(Run::Done | Run::Skipped) => None,
+        Ok(Run::Failed(error)) => Some(Failure::Error(error)),
+        Err(panic) => Some(Failure::Panic(panic)),
     };
-    let mut context = ExceptionContext::new("callback failed");
-    context.failure = Some(failure);
-    context.set_callback(handle.name(), handle.site());
+    if failure.is_some() {
+        let mut context = ExceptionContext::new("callback failed");
+        context.failure = failure;
+        context.set_callback(name, site);
+        report(lp, context);
+    }
+    timing.finish(lp);
+}
+
+/// Reports, then drops what was raised: a user's value.
+pub(crate) fn report(lp: &LoopRef, context: ExceptionContext) {
     lp.report(&context);
+    discard(lp, context);
 }
 
 /// Wakes a waker that may not be ours.
@@ -81,7 +87,7 @@ pub(crate) fn wake(lp: &LoopRef, waker: std::task::Waker) {
 
 /// Drops a value whose destructor is user code.
 pub(crate) fn discard<T>(lp: &LoopRef, value: T) {
-    guarded(lp, "a destructor failed", || drop(value));
+    guarded(lp, DESTRUCTOR, || drop(value));
 }
 
 /// Runs `f`; a panic is reported under `message`.
@@ -89,6 +95,6 @@ pub(crate) fn guarded(lp: &LoopRef, message: &'static str, f: impl FnOnce()) {
     if let Err(panic) = catch_panic(f) {
         let mut context = ExceptionContext::new(message);
         context.failure = Some(Failure::Panic(panic));
-        lp.report(&context);
+        report(lp, context);
     }
 }

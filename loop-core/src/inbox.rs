@@ -15,6 +15,15 @@ pub(crate) enum Message {
     Stop,
 }
 
+impl Message {
+    /// Drops the closure now, also while a user holds its handle: for closing.
+    pub(crate) fn cancel(self) {
+        if let Message::Call(handle) = self {
+            handle.cancel();
+        }
+    }
+}
+
 /// The loop's side that every thread may touch: the queue and the waker.
 ///
 /// The order that loses no wake-up (B-THR-03): a producer pushes, then wakes; the loop un-parks, then

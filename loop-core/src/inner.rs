@@ -25,6 +25,16 @@ pub(crate) enum TimerItem {
     Wake(std::task::Waker),
 }
 
+impl TimerItem {
+    /// Drops the closure now, also while a user holds its handle: for closing.
+    pub(crate) fn cancel(self) {
+        match self {
+            TimerItem::Callback(handle) => handle.cancel(),
+            TimerItem::Wake(waker) => drop(waker),
+        }
+    }
+}
+
 /// Small fields, each borrowed for one statement and never across user code.
 pub(crate) struct Inner {
     pub(crate) id: u64,
@@ -41,6 +51,8 @@ pub(crate) struct Inner {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) signals: RefCell<SignalTable>,
     pub(crate) handler: RefCell<Option<ExceptionHandler>>,
+    /// Counts iterations; it may wrap.
+    pub(crate) iteration: Cell<u32>,
     pub(crate) stopping: Cell<bool>,
     pub(crate) running: Cell<bool>,
     pub(crate) closed: Cell<bool>,

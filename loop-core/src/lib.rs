@@ -64,6 +64,7 @@
 mod builder;
 mod clock;
 mod current;
+mod debug;
 mod error;
 mod event_loop;
 mod future;
@@ -72,7 +73,11 @@ mod inbox;
 mod inner;
 mod io_table;
 mod loop_ref;
+mod readers;
+mod readiness;
 mod ready;
+#[cfg(doctest)]
+mod refused;
 mod remote;
 mod report;
 mod run_once;
@@ -91,8 +96,8 @@ pub use error::{
 pub use event_loop::EventLoop;
 pub use future::{CompleteError, LoopFuture, SharedError};
 pub use guard::catch_panic;
-pub use io_table::IoHandler;
 pub use loop_ref::LoopRef;
+pub use readiness::IoHandler;
 pub use remote::Remote;
 pub use report::{ExceptionContext, ExceptionHandler, Failure, Severity};
 pub use runner::run;
@@ -109,3 +114,7 @@ pub use loop_handle::{
 pub use loop_selector::{
     AsSource, Interest, Readiness, RegisterError, Selector, Signal, Token, default_selector,
 };
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,7 +1,7 @@
 //! The ready queue: what runs next, in one order.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::mem;
 
 use loop_handle::{Handle, ThreadsafeHandle};
 use loop_selector::{Readiness, Token};
@@ -10,48 +10,76 @@ use crate::task::TaskKey;
 
 /// One entry of the ready queue.
 pub(crate) enum Ready {
-    /// What a user scheduled: a callback, a due timer, a reader, a writer or a signal handler.
+    /// What a user scheduled: a callback, a due timer or a signal handler.
     Handle(Handle),
     /// A call from another thread.
     Remote(ThreadsafeHandle),
-    /// An [`IoHandler`](crate::IoHandler) whose descriptor is ready.
+    /// A descriptor that is ready, for whoever it has when this entry's turn comes.
     Io(Token, Readiness),
     /// A task's next step.
     Task(TaskKey),
 }
 
-/// First in, first out (B-LOOP-01).
+impl Ready {
+    /// Drops the closure, also while a user holds its handle: closing does this.
+    pub(crate) fn cancel(self) {
+        match self {
+            Ready::Handle(handle) => handle.cancel(),
+            Ready::Remote(handle) => {
+                handle.cancel();
+            }
+            Ready::Io(..) | Ready::Task(_) => {}
+        }
+    }
+}
+
+/// First in, first out (B-LOOP-01), in batches (B-LOOP-02).
 ///
-/// Entries are popped one by one, never swapped out as a batch: whatever unwinds out of a run leaves
-/// the rest where it was (B-LOOP-19).
+/// Both vectors keep their memory, so a steady state allocates nothing. The batch stays here while it
+/// runs: whatever unwinds out of a run leaves the rest of it in its place (B-LOOP-19).
 #[derive(Default)]
 pub(crate) struct ReadyQueue {
-    entries: RefCell<VecDeque<Ready>>,
+    /// What will be the next batch, in order.
+    incoming: RefCell<Vec<Ready>>,
+    /// What is left of the present batch, in reverse: the next one is the last.
+    batch: RefCell<Vec<Ready>>,
 }
 
 impl ReadyQueue {
     #[inline]
     pub(crate) fn push(&self, entry: Ready) {
-        self.entries.borrow_mut().push_back(entry);
+        self.incoming.borrow_mut().push(entry);
     }
 
     #[inline]
-    pub(crate) fn pop(&self) -> Option<Ready> {
-        self.entries.borrow_mut().pop_front()
+    pub(crate) fn extend(&self, entries: impl Iterator<Item = Ready>) {
+        self.incoming.borrow_mut().extend(entries);
     }
 
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.entries.borrow().len()
-    }
-
-    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.borrow().is_empty()
+        self.incoming.borrow().is_empty() && self.batch.borrow().is_empty()
     }
 
-    /// Takes everything, for closing.
-    pub(crate) fn take(&self) -> VecDeque<Ready> {
-        std::mem::take(&mut *self.entries.borrow_mut())
+    /// Fixes the batch: all that is queued now, behind what an unwound run has left.
+    pub(crate) fn begin_batch(&self) {
+        let mut incoming = self.incoming.borrow_mut();
+        let mut batch = self.batch.borrow_mut();
+        incoming.reverse();
+        incoming.append(&mut batch);
+        mem::swap(&mut *incoming, &mut *batch);
+    }
+
+    /// The next of the batch.
+    #[inline]
+    pub(crate) fn next_of_batch(&self) -> Option<Ready> {
+        self.batch.borrow_mut().pop()
+    }
+
+    /// Takes everything in order, for closing.
+    pub(crate) fn take(&self) -> Vec<Ready> {
+        self.begin_batch();
+        let mut entries = self.batch.take();
+        entries.reverse();
+        entries
     }
 }

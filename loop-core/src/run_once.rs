@@ -10,18 +10,16 @@
 
 use std::time::Duration;
 
-use loop_handle::Handle;
-use loop_selector::{Event, Events};
+use loop_selector::Events;
 use loop_timer::TimerKey;
 
 use crate::error::LoopError;
 use crate::guard;
 use crate::inbox::Message;
 use crate::inner::TimerItem;
-use crate::io_table;
 use crate::loop_ref::LoopRef;
+use crate::readiness;
 use crate::ready::Ready;
-use crate::report::ExceptionContext;
 use crate::signals;
 use crate::task::{self, Root};
 
@@ -34,12 +32,13 @@ pub(crate) fn run_once(
     root: &mut Option<Root<'_>>,
     limit: Option<Duration>,
 ) -> Result<(), LoopError> {
-    io_table::flush_changes(lp);
+    lp.inner.iteration.set(lp.inner.iteration.get().wrapping_add(1));
+    readiness::flush_changes(lp);
     let timeout = timeout(lp, limit);
     select(lp, events, timeout)?;
     collect_inbox(lp);
     signals::collect(lp);
-    collect_io(lp, events);
+    readiness::collect(lp, events);
     collect_timers(lp);
     run_ready(lp, root);
     Ok(())
@@ -93,14 +92,6 @@ fn collect_inbox(lp: &LoopRef) {
     }
 }
 
-fn collect_io(lp: &LoopRef, events: &Events) {
-    for event in events.iter() {
-        if let Event::Ready { token, readiness } = *event {
-            io_table::queue_ready(lp, token, readiness);
-        }
-    }
-}
-
 /// A timer is due when its deadline lies less than one step of the clock ahead (B-TMR-03). Bounded by
 /// what is there at the start: a foreign waker may schedule more.
 fn collect_timers(lp: &LoopRef) {
@@ -125,43 +116,14 @@ fn collect_timers(lp: &LoopRef) {
 
 /// Phase 6 (B-LOOP-02).
 fn run_ready(lp: &LoopRef, root: &mut Option<Root<'_>>) {
-    for _ in 0..lp.inner.ready.len() {
-        let Some(entry) = lp.inner.ready.pop() else { break };
-        if lp.inner.debug.get() {
-            run_timed(lp, root, entry);
-        } else {
-            run_entry(lp, root, entry);
+    let ready = &lp.inner.ready;
+    ready.begin_batch();
+    while let Some(entry) = ready.next_of_batch() {
+        match entry {
+            Ready::Io(token, readiness) => readiness::run_ready(lp, token, readiness),
+            Ready::Task(key) => task::step(lp, key, root),
+            Ready::Handle(handle) => guard::run_handle(lp, handle),
+            Ready::Remote(handle) => guard::run_remote(lp, handle),
         }
     }
-}
-
-#[inline]
-fn run_entry(lp: &LoopRef, root: &mut Option<Root<'_>>, entry: Ready) {
-    match entry {
-        Ready::Handle(handle) => guard::run_handle(lp, handle),
-        Ready::Io(token, readiness) => io_table::run_ready(lp, token, readiness),
-        Ready::Task(key) => task::step(lp, key, root),
-        Ready::Remote(handle) => guard::run_remote(lp, handle),
-    }
-}
-
-/// Debug mode: what takes too long is named (B-DBG-02).
-#[cold]
-fn run_timed(lp: &LoopRef, root: &mut Option<Root<'_>>, entry: Ready) {
-    let mut context = ExceptionContext::warning("slow callback");
-    match &entry {
-        Ready::Handle(handle) => context.handle = Some(Handle::clone(handle)),
-        Ready::Remote(handle) => context.set_callback(handle.name(), handle.site()),
-        Ready::Task(key) => context.task = task::find(&lp.inner, *key),
-        Ready::Io(token, _) => context.subject = io_table::describe(lp, *token),
-    }
-    let started = lp.inner.clock.now();
-    run_entry(lp, root, entry);
-    let took = lp.inner.clock.now().saturating_duration_since(started);
-    if took >= lp.inner.slow_callback_duration.get() {
-        context.duration = Some(took);
-        lp.report(&context);
-    }
-    // It may hold the last reference to what ran.
-    guard::discard(lp, context);
 }

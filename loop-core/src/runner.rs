@@ -45,12 +45,11 @@ struct CancelTasks {
 impl Drop for CancelTasks {
     fn drop(&mut self) {
         for _ in 0..ROUNDS {
-            if self.event_loop.tasks().is_empty() {
-                break;
-            }
+            let all_ended = self.event_loop.tasks().is_empty();
             cancel_all(&self.event_loop);
-            // One iteration drops every body. If waiting fails, closing drops the rest.
-            if self.event_loop.run_once(Some(Duration::ZERO)).is_err() {
+            // One iteration drops every body, the next one runs the done callbacks. If waiting fails,
+            // closing drops the rest.
+            if self.event_loop.run_once(Some(Duration::ZERO)).is_err() || all_ended {
                 break;
             }
         }

@@ -13,8 +13,8 @@ use crate::sleep::{Sleep, sleep, sleep_until};
 
 /// Runs `future` for at most `limit`, counted from the first poll; asyncio's `timeout`.
 ///
-/// The future is started even if the limit is zero, and a future that is ready without suspending
-/// succeeds (B-TMO-03). On expiry it is dropped, then [`Elapsed`] is returned (B-TMO-01).
+/// The future is started even if the limit is zero, and succeeds if it is ready without suspending; a
+/// deadline that has passed ends it where it first suspends (B-TMO-03). On expiry it is dropped, then [`Elapsed`] is returned (B-TMO-01).
 ///
 /// ```
 /// # use loop_core::{run, sleep, timeout};
@@ -63,7 +63,7 @@ impl<F: Future> Future for Timeout<F> {
             this.future.set(None);
             return Poll::Ready(Ok(value));
         }
-        if this.sleep.poll(cx).is_ready() {
+        if this.sleep.poll_limit(cx).is_ready() {
             this.future.set(None);
             return Poll::Ready(Err(Elapsed));
         }

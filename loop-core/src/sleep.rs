@@ -57,6 +57,22 @@ enum State {
 }
 
 impl Sleep {
+    /// As `poll`, but a deadline that has passed before the first poll is over at once, without giving
+    /// way: what a time limit wants (B-TMO-03).
+    pub(crate) fn poll_limit(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let over = match &self.state {
+            State::Idle(Until::Passed(delay)) => delay.is_zero(),
+            State::Idle(Until::Reads(deadline)) => {
+                current::running().is_some_and(|inner| *deadline <= inner.clock.now())
+            }
+            _ => false,
+        };
+        if over {
+            self.state = State::Done;
+        }
+        self.poll(cx)
+    }
+
     fn arm(&mut self, inner: &Inner, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let key = inner.insert_timer(deadline, TimerItem::Wake(cx.waker().clone()));
         self.state = State::Armed { key, inbox: inner.inbox.clone() };

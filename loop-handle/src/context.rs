@@ -26,7 +26,12 @@ impl Snapshot {
 
     /// Runs `f` with these values, and forgets what it writes. The previous values are restored
     /// when `f` returns or panics.
+    #[inline]
     pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
+        if values::is_trivial(&self.0) {
+            let _forget = values::Forget;
+            return f();
+        }
         let _entered = self.enter();
         f()
     }
@@ -41,6 +46,7 @@ impl Snapshot {
         result
     }
 
+    #[inline]
     pub(crate) fn enter(&self) -> Entered {
         Entered::discarding(self.0.clone())
     }

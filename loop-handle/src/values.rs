@@ -74,19 +74,40 @@ struct Current {
 thread_local! {
     static CURRENT: RefCell<Current> =
         const { RefCell::new(Current { values: Values::EMPTY, owner: None }) };
+    /// Whether `CURRENT` holds anything. A flag without a destructor is all that entering nothing
+    /// from nothing has to look at, and that is what most callbacks of most programs do.
+    static ACTIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+fn note_active(current: &Current) {
+    ACTIVE.with(|active| active.set(current.values.0.is_some() || current.owner.is_some()));
 }
 
 impl Current {
     /// Makes `self` current and returns what was. While the thread's locals are being destroyed
     /// there is no current: `self` comes back, and variables read as unset.
     fn swap(mut self) -> Current {
-        let _ = CURRENT.try_with(|current| mem::swap(&mut *current.borrow_mut(), &mut self));
+        let _ = CURRENT.try_with(|current| {
+            let mut current = current.borrow_mut();
+            mem::swap(&mut *current, &mut self);
+            note_active(&current);
+        });
         self
     }
 }
 
+/// Whether any variable is set, or a context entered.
+#[inline]
+pub(crate) fn is_active() -> bool {
+    ACTIVE.with(Cell::get)
+}
+
 /// The current values.
+#[inline]
 pub(crate) fn current() -> Values {
+    if !is_active() {
+        return Values::EMPTY;
+    }
     CURRENT.try_with(|current| current.borrow().values.clone()).unwrap_or_default()
 }
 
@@ -114,18 +135,45 @@ pub(crate) fn get(id: usize) -> Option<Value> {
 pub(crate) fn replace(id: usize, value: Option<Value>) -> Option<Value> {
     // What replace leaves over is dropped at the end of this function, unborrowed.
     let (old, _shared) = CURRENT
-        .try_with(|current| current.borrow_mut().values.replace(id, value))
+        .try_with(|current| {
+            let mut current = current.borrow_mut();
+            let replaced = current.values.replace(id, value);
+            note_active(&current);
+            replaced
+        })
         .unwrap_or_default();
     old
 }
 
 /// Values made current until this guard is dropped. Guards are dropped in the reverse order of
-/// their making, because only `run` functions make them.
-pub(crate) struct Entered(Current);
+/// their making, because only `run` functions make them. `None` inside: nothing was current.
+pub(crate) struct Entered(Option<Current>);
+
+/// Whether entering `values` changes nothing, because nothing is set there and nothing is current.
+#[inline]
+pub(crate) fn is_trivial(values: &Values) -> bool {
+    values.0.is_none() && !is_active()
+}
+
+/// What entering is in that case: nothing to set up, and at the end to forget what was set meanwhile.
+pub(crate) struct Forget;
+
+impl Drop for Forget {
+    #[inline]
+    fn drop(&mut self) {
+        if is_active() {
+            drop(Entered(None));
+        }
+    }
+}
 
 impl Entered {
     /// Enters values that nobody keeps.
+    #[inline]
     pub(crate) fn discarding(values: Values) -> Entered {
+        if is_trivial(&values) {
+            return Entered(None);
+        }
         Entered::enter(Current { values, owner: None })
     }
 
@@ -138,18 +186,19 @@ impl Entered {
         Some(Entered::enter(Current { values, owner: Some(shared.clone()) }))
     }
 
+    #[inline(never)]
     fn enter(next: Current) -> Entered {
         let mut previous = next.swap();
         if let Some(owner) = &previous.owner {
             owner.values.set(mem::take(&mut previous.values));
         }
-        Entered(previous)
+        Entered(Some(previous))
     }
-}
 
-impl Drop for Entered {
-    fn drop(&mut self) {
-        let mut previous = mem::take(&mut self.0);
+    /// Restores what was current.
+    #[inline(never)]
+    fn leave(&mut self) {
+        let mut previous = self.0.take().unwrap_or_default();
         if let Some(owner) = &previous.owner {
             previous.values = owner.values.take();
         }
@@ -157,6 +206,15 @@ impl Drop for Entered {
         if let Some(owner) = finished.owner {
             owner.values.set(finished.values);
             owner.entered.set(false);
+        }
+    }
+}
+
+impl Drop for Entered {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.is_some() || is_active() {
+            self.leave();
         }
     }
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 /// Something that names one or several socket addresses without a look-up.
 ///
 /// Host names are not resolved here, for a look-up blocks; `localhost` is the loopback of both
-/// families (RFC 6761). Others are an error that says so: resolve them on a thread, with
+/// families (RFC 6761), and an empty host stands for all interfaces (B-SRV-13). Others are an error that says so: resolve them on a thread, with
 /// [`ToSocketAddrs`](std::net::ToSocketAddrs), and pass the result.
 ///
 /// ```
@@ -34,6 +34,10 @@ fn invalid(text: impl Display, why: &str) -> io::Error {
 fn host(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
+    }
+    if host.is_empty() {
+        let ips = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        return Ok(ips.map(|ip| SocketAddr::new(ip, port)).to_vec());
     }
     if host.eq_ignore_ascii_case("localhost") {
         let ips = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use loop_core::{Interest, IoHandler, LoopRef, Readiness, Token};
@@ -44,8 +44,8 @@ impl TcpConnector {
     {
         let shared = self.shared.clone();
         let socket = self.dial().await?;
-        let conn = start(&shared, socket, Box::new(factory())).await?;
-        Ok((conn.transport(), ProtocolRef::new(Rc::downgrade(&conn))))
+        let (transport, conn) = start(&shared, socket, Box::new(factory())).await?;
+        Ok((transport, ProtocolRef::new(conn)))
     }
 
     /// Connects and returns the two halves of a stream; asyncio's `open_connection`.
@@ -77,11 +77,26 @@ async fn start(
     shared: &Rc<Shared>,
     socket: Socket,
     protocol: Box<dyn AnyProtocol>,
-) -> io::Result<Rc<Conn>> {
+) -> io::Result<(Transport, Weak<Conn>)> {
     let made = shared.lp.create_future();
     let conn = Conn::start(shared, socket, protocol, None, Some(made.clone()));
+    // Weak while waiting: the connection is the loop's, and may be over first.
+    let (transport, conn) = (conn.transport(), Rc::downgrade(&conn));
+    let mut starting = Starting(Some(transport.clone()));
     made.await.map_err(io::Error::other)?;
-    Ok(conn)
+    starting.0 = None;
+    Ok((transport, conn))
+}
+
+/// A connection that nobody has got yet: it ends with the future that waits for it.
+struct Starting(Option<Transport>);
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(transport) = &self.0 {
+            transport.abort();
+        }
+    }
 }
 
 fn combine(mut errors: Vec<io::Error>) -> io::Error {

@@ -13,7 +13,7 @@ use loop_core::{
 };
 use rustix::io::Errno;
 
-use crate::conn::{Conn, Lost, Shared};
+use crate::conn::{Conn, Shared};
 use crate::error::named;
 use crate::protocol::{AnyProtocol, Protocol};
 use crate::socket::{ListenOptions, Socket};
@@ -63,8 +63,8 @@ impl TcpServerBuilder {
     /// connection only (B-SRV-11).
     ///
     /// # Errors
-    /// If an address is bad or cannot be bound; the error names it, and nothing listens then
-    /// (B-SRV-13).
+    /// If an address is bad or cannot be bound; the error names it, and nothing listens then. An
+    /// address that this host does not have is skipped if another one binds (B-SRV-13).
     pub async fn bind<P, F>(self, factory: F) -> io::Result<Server>
     where
         P: Protocol + 'static,
@@ -127,13 +127,7 @@ impl TcpServerBuilder {
     }
 
     async fn listen(self, factory: Factory) -> io::Result<Server> {
-        let mut sockets = Vec::new();
-        for addr in self.addrs? {
-            let socket = Socket::listen(addr, self.options)
-                .map_err(|error| named(format!("listen on {addr}"), error))?;
-            let local = socket.local_addr().unwrap_or(addr);
-            sockets.push((socket, local));
-        }
+        let sockets = listen_on(&self.addrs?, self.options)?;
         let lp = &self.shared.lp;
         let state = Rc::new(State {
             closed: Cell::new(false),
@@ -161,6 +155,35 @@ impl TcpServerBuilder {
         yield_now().await;
         Ok(server)
     }
+}
+
+/// Listens on each address once. Those that this host does not have are skipped if another one binds
+/// (B-SRV-13).
+fn listen_on(
+    addrs: &[SocketAddr],
+    options: ListenOptions,
+) -> io::Result<Vec<(Socket, SocketAddr)>> {
+    let mut skipped = io::Error::new(io::ErrorKind::InvalidInput, "no address to listen on");
+    let mut sockets = Vec::new();
+    for (index, addr) in addrs.iter().enumerate() {
+        if addrs[..index].contains(addr) {
+            continue;
+        }
+        let error = match Socket::listen(*addr, options) {
+            Ok(socket) => {
+                let local = socket.local_addr().unwrap_or(*addr);
+                sockets.push((socket, local));
+                continue;
+            }
+            Err(error) => error,
+        };
+        let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+        skipped = named(format!("listen on {addr}"), error);
+        if !matches!(errno, Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT)) {
+            return Err(skipped);
+        }
+    }
+    if sockets.is_empty() { Err(skipped) } else { Ok(sockets) }
 }
 
 impl fmt::Debug for TcpServerBuilder {
@@ -191,13 +214,13 @@ impl State {
     }
 }
 
-/// Counts one connection.
+/// Counts one connection for as long as it lives.
 struct Accepted {
     state: Rc<State>,
 }
 
-impl Lost for Accepted {
-    fn connection_lost(&self) {
+impl Drop for Accepted {
+    fn drop(&mut self) {
         self.state.connections.set(self.state.connections.get() - 1);
         self.state.check_done();
     }
@@ -277,9 +300,11 @@ struct Listener {
 impl Listener {
     fn accepted(&self, socket: Socket) {
         match catch_panic(|| (self.factory)()) {
+            // The factory closed the server; nobody waits for this connection (B-SRV-12).
+            Ok(_) if self.state.closed.get() => {}
             Ok(protocol) => {
                 self.state.connections.set(self.state.connections.get() + 1);
-                let owner = Rc::new(Accepted { state: self.state.clone() });
+                let owner = Box::new(Accepted { state: self.state.clone() });
                 // The start-up is queued with a reference of its own.
                 drop(Conn::start(&self.shared, socket, protocol, Some(owner), None));
             }

@@ -7,6 +7,8 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 
+use loop_core::{ExceptionContext, LoopRef};
+
 use crate::conn::Conn;
 use crate::protocol::Protocol;
 
@@ -23,13 +25,43 @@ pub enum WriteState {
     Closed,
 }
 
-/// What stays readable when the connection is gone (B-TRN-36).
-#[derive(Debug)]
+/// From this one on each dropped write is reported (B-TRN-18).
+const REPORT_REFUSED: u32 = 5;
+
+/// What is known of a connection also when it is gone (B-TRN-36).
 pub(crate) struct Info {
+    lp: LoopRef,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) peer: Option<SocketAddr>,
     /// Writes that came too late.
-    pub(crate) refused: Cell<u32>,
+    refused: Cell<u32>,
+}
+
+impl Info {
+    pub(crate) fn new(lp: LoopRef, local: Option<SocketAddr>, peer: Option<SocketAddr>) -> Self {
+        Info { lp, local, peer, refused: Cell::new(0) }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        match self.peer {
+            Some(peer) => format!("connection with {peer}"),
+            None => "connection".to_owned(),
+        }
+    }
+
+    /// Drops a write that came too late.
+    #[cold]
+    pub(crate) fn refuse(&self) -> WriteState {
+        let refused = self.refused.get().saturating_add(1);
+        self.refused.set(refused);
+        if refused >= REPORT_REFUSED {
+            let context =
+                ExceptionContext::warning("data written to a closed connection is dropped")
+                    .with_subject(self.describe());
+            self.lp.report(&context);
+        }
+        WriteState::Closed
+    }
 }
 
 /// A connection of a [`Protocol`]: asyncio's `Transport`.
@@ -52,11 +84,12 @@ impl Transport {
     /// if they must be kept (B-TRN-07 to 09).
     ///
     /// What a hook of the protocol writes leaves in one call when the hook returns, or once it exceeds
-    /// the high-water mark.
+    /// the high-water mark. From the fifth write on that comes too late, each is reported (B-TRN-18).
+    #[inline]
     pub fn write(&self, data: &[u8]) -> WriteState {
         match self.conn.upgrade() {
             Some(conn) => conn.write(data),
-            None => self.refuse(),
+            None => self.info.refuse(),
         }
     }
 
@@ -64,13 +97,8 @@ impl Transport {
     pub fn write_all_vectored(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
         match self.conn.upgrade() {
             Some(conn) => conn.write_pieces(pieces),
-            None => self.refuse(),
+            None => self.info.refuse(),
         }
-    }
-
-    fn refuse(&self) -> WriteState {
-        self.info.refused.set(self.info.refused.get().saturating_add(1));
-        WriteState::Closed
     }
 
     /// Ends our side of the connection once everything is flushed; reading goes on (B-TRN-23,

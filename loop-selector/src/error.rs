@@ -78,7 +78,8 @@ impl Error for SelectorError {
     }
 }
 
-/// A registration that failed, and the owner of the descriptor, given back.
+/// A registration that failed, and the owner of the descriptor, given back. Holds an `Rc`, so it
+/// stays in its thread; the [`io::Error`] it converts into does not.
 pub struct RegisterError {
     owner: Rc<dyn AsSource>,
     error: io::Error,

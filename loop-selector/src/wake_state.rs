@@ -54,6 +54,7 @@ impl WakeState {
     }
 }
 
+// RUSTFLAGS="--cfg loom" cargo test -p loop-selector --release --lib wake_state
 #[cfg(all(test, loom))]
 mod tests {
     use super::*;

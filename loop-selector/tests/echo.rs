@@ -7,10 +7,15 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
+use loop_selector::conformance::watched;
 use loop_selector::{Selector, available, by_name};
 
 #[test]
 fn the_example_echoes_on_every_backend() {
+    watched("echo", echo_on_every_backend);
+}
+
+fn echo_on_every_backend() {
     for name in available() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();

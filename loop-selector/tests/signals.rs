@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use loop_selector::conformance::watched;
 use loop_selector::{Events, Selector, Signal, SignalWatcher, Waker, available, by_name, raise};
 
 fn watcher() -> SignalWatcher {
@@ -55,22 +56,24 @@ fn in_child(name: &str) -> std::process::ExitStatus {
 
 #[test]
 fn b_sig_01_a_signal_ends_an_endless_wait_on_every_backend() {
-    for name in available() {
-        let mut selector = by_name(name).unwrap();
-        let mut signals = SignalWatcher::new(selector.waker()).unwrap();
-        signals.watch(Signal::HUP).unwrap();
-        let mut events = Events::new();
-        for _ in 0..20 {
-            let sender = thread::spawn(|| {
-                thread::sleep(Duration::from_millis(1));
-                raise(Signal::HUP).unwrap();
-            });
-            selector.select(&mut events, None).unwrap();
-            assert!(events.is_empty());
-            sender.join().unwrap();
-            assert_eq!(signals.pending(), [(Signal::HUP, 1)]);
-        }
-    }
+    watched("b_sig_01", || {
+        available().iter().for_each(|name| {
+            let mut selector = by_name(name).unwrap();
+            let mut signals = SignalWatcher::new(selector.waker()).unwrap();
+            signals.watch(Signal::HUP).unwrap();
+            let mut events = Events::new();
+            for _ in 0..20 {
+                let sender = thread::spawn(|| {
+                    thread::sleep(Duration::from_millis(1));
+                    raise(Signal::HUP).unwrap();
+                });
+                selector.select(&mut events, None).unwrap();
+                assert!(events.is_empty());
+                sender.join().unwrap();
+                assert_eq!(signals.pending(), [(Signal::HUP, 1)]);
+            }
+        })
+    });
 }
 
 #[test]
@@ -155,23 +158,25 @@ fn b_sig_09_every_watcher_of_every_thread_sees_every_delivery() {
     let mut mine = watcher();
     mine.watch(signal).unwrap();
     let barrier = std::sync::Barrier::new(4);
-    thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                let mut selector = by_name("poll").unwrap();
-                let mut theirs = SignalWatcher::new(selector.waker()).unwrap();
-                theirs.watch(signal).unwrap();
-                barrier.wait();
-                let mut seen = 0;
-                while seen < 100 {
-                    selector.select(&mut Events::new(), None).unwrap();
-                    seen += theirs.pending().iter().map(|(_, count)| count).sum::<u64>();
-                }
-                assert_eq!(seen, 100);
-            });
-        }
-        barrier.wait();
-        (0..100).for_each(|_| raise(signal).unwrap());
+    watched("b_sig_09", || {
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut selector = by_name("poll").unwrap();
+                    let mut theirs = SignalWatcher::new(selector.waker()).unwrap();
+                    theirs.watch(signal).unwrap();
+                    barrier.wait();
+                    let mut seen = 0;
+                    while seen < 100 {
+                        selector.select(&mut Events::new(), None).unwrap();
+                        seen += theirs.pending().iter().map(|(_, count)| count).sum::<u64>();
+                    }
+                    assert_eq!(seen, 100);
+                });
+            }
+            barrier.wait();
+            (0..100).for_each(|_| raise(signal).unwrap());
+        })
     });
     assert_eq!(mine.pending(), [(signal, 100)]);
 }
@@ -192,6 +197,11 @@ fn what_is_not_watched_wakes_nobody() {
 #[test]
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn s12_signals_survive_a_full_wake_up_descriptor() {
+    watched("s12", signals_survive_a_full_wake_up_descriptor);
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn signals_survive_a_full_wake_up_descriptor() {
     let [first, second] = [Signal::new(34 + 3).unwrap(), Signal::new(34 + 4).unwrap()];
     let mut selector = by_name("epoll").unwrap();
     let waker = selector.waker();
@@ -267,6 +277,8 @@ fn child_term() {
 }
 
 fn watch_unwatch_raise(signal: Signal) {
+    // A shell's background job inherits "ignored" for SIGINT.
+    set_handler(signal, libc::SIG_DFL);
     let mut signals = watcher();
     signals.watch(signal).unwrap();
     raise(signal).unwrap();

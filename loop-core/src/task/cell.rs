@@ -79,9 +79,14 @@ impl TaskTable {
         self.entries.iter().map(|(_, entry)| entry.join.clone()).collect()
     }
 
-    /// Any task, for closing.
-    pub(crate) fn first(&self) -> Option<TaskKey> {
-        let (index, entry) = self.entries.iter().next()?;
-        Some(TaskKey { index: index as u32, serial: entry.serial })
+    /// How many slots there are, vacant ones included.
+    pub(crate) fn slots(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// The task in a slot, for closing.
+    pub(crate) fn key_at(&self, slot: usize) -> Option<TaskKey> {
+        let entry = self.entries.get(slot)?;
+        Some(TaskKey { index: slot as u32, serial: entry.serial })
     }
 }

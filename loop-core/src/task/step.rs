@@ -11,6 +11,7 @@ use super::join::AnyJoin;
 use super::state::{QUEUED, REQUESTED, ROOT, RUNNING, WOKEN};
 use super::task_ref::{TaskRef, find, report_pending};
 use super::waker::TaskWaker;
+use crate::debug::Timing;
 use crate::error::{LoopAbort, PanicError, TaskError};
 use crate::guard;
 use crate::inner::Inner;
@@ -54,8 +55,16 @@ impl Drop for Current<'_> {
     }
 }
 
-/// Runs one step: delivers a request, or polls.
+/// Runs one step.
+#[inline]
 pub(crate) fn step(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
+    let timing = Timing::start(lp, |context| context.task = find(&lp.inner, key));
+    deliver_or_poll(lp, key, root);
+    timing.finish(lp);
+}
+
+/// A request is delivered, else the body is polled.
+fn deliver_or_poll(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
     let inner = &*lp.inner;
     let (body, waker, mut values, join) = {
         let mut tasks = inner.tasks.borrow_mut();
@@ -70,7 +79,7 @@ pub(crate) fn step(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
     let waker = waker.unwrap_or_else(|| TaskWaker::new(inner.inbox.clone(), key));
     if join.header().has(REQUESTED) {
         drop_body(lp, key, body, &mut values);
-        return end(lp, key, &join, Some(join.header().cancelled()), Some(waker));
+        return end(lp, key, &join, Some(join.header().cancelled()), Some(waker), values);
     }
     let mut context = Context::from_waker(waker.waker());
     let mut body = body;
@@ -78,8 +87,9 @@ pub(crate) fn step(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
         let _current = Current::enter(inner, key);
         match &mut body {
             Some(body) => {
-                let poll = || values.run_keeping(|| body.as_mut().poll(&mut context));
-                panic::catch_unwind(AssertUnwindSafe(poll))
+                // Caught inside the context, so that it keeps what was written before a panic.
+                let poll = AssertUnwindSafe(|| body.as_mut().poll(&mut context));
+                values.run_keeping(|| panic::catch_unwind(poll))
             }
             // The caller of the run wants the root's panic for itself.
             None => match root.as_mut().filter(|root| root.key == key) {
@@ -94,13 +104,13 @@ pub(crate) fn step(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
             drop_body(lp, key, body, &mut values);
             // A request that the body ended without suspending for (B-TASK-13).
             let late = join.header().has(REQUESTED).then(|| join.header().cancelled());
-            end(lp, key, &join, late, Some(waker));
+            end(lp, key, &join, late, Some(waker), values);
         }
         Err(payload) => {
             let abort = payload.downcast_ref::<LoopAbort>().copied();
             let error = TaskError::Panicked(PanicError::new(payload));
             drop_body(lp, key, body, &mut values);
-            end(lp, key, &join, Some(error), Some(waker));
+            end(lp, key, &join, Some(error), Some(waker), values);
             // An abort is the outcome of the task, and it ends the run (B-TASK-22).
             if let Some(abort) = abort {
                 abort.raise();
@@ -143,33 +153,37 @@ fn drop_body(lp: &LoopRef, key: TaskKey, body: Option<Body>, values: &mut Snapsh
     values.run_keeping(|| guard::discard(lp, body));
 }
 
-/// Takes the task off the table and tells who waits (B-TASK-30: the body is gone by now).
+/// Takes the task off the table and tells who waits (B-TASK-30: the body is gone by now). `values` is
+/// its context, in which a panic is reported (B-EXC-06).
 fn end(
     lp: &LoopRef,
     key: TaskKey,
     join: &Rc<dyn AnyJoin>,
     error: Option<TaskError>,
     waker: Option<TaskWaker>,
+    values: Snapshot,
 ) {
-    let entry = {
+    {
         let mut tasks = lp.inner.tasks.borrow_mut();
         if let Some(waker) = waker.filter(|waker| !waker.is_kept()) {
             tasks.spare = Some(waker);
         }
-        tasks.remove(key)
-    };
+        tasks.remove(key); // what is left in the entry is no user value
+    }
+    values.run(|| join.end(lp, error));
     // Context values are user values.
-    guard::discard(lp, entry);
-    join.end(lp, error);
+    guard::discard(lp, values);
 }
 
 /// Closing: drops every body while the table still owns the other cells, so that a chain of tasks
-/// that hold each other's handles does not recurse. Reports what was pending (B-TASK-24).
+/// that hold each other's handles does not recurse. Reports what was pending (B-TASK-24). A closed loop
+/// gets no new tasks, so one pass is enough.
 pub(crate) fn drop_all(lp: &LoopRef) {
-    loop {
-        let next = lp.inner.tasks.borrow().first();
-        let Some(key) = next else { break };
-        let Some(TaskRef { join }) = find(&lp.inner, key) else { break };
+    let slots = lp.inner.tasks.borrow().slots();
+    for slot in 0..slots {
+        let found = lp.inner.tasks.borrow().key_at(slot);
+        let Some(key) = found else { continue };
+        let Some(TaskRef { join }) = find(&lp.inner, key) else { continue };
         // While the task still has its context, which the report is made in (B-EXC-06).
         if !join.header().has(REQUESTED | ROOT) {
             report_pending(lp, &join);
@@ -178,8 +192,8 @@ pub(crate) fn drop_all(lp: &LoopRef) {
             let mut tasks = lp.inner.tasks.borrow_mut();
             tasks.get_mut(key).map(|entry| (entry.body.take(), std::mem::take(&mut entry.values)))
         };
-        let Some((body, mut values)) = taken else { break };
+        let Some((body, mut values)) = taken else { continue };
         drop_body(lp, key, body, &mut values);
-        end(lp, key, &join, Some(TaskError::Closed), None);
+        end(lp, key, &join, Some(TaskError::Closed), None, values);
     }
 }

@@ -8,6 +8,7 @@ use super::cell::TaskKey;
 use super::join::{AnyJoin, Header};
 use super::state::{CANCELLED, DONE, OBSERVED};
 use crate::error::PanicError;
+use crate::guard;
 use crate::inner::Inner;
 use crate::loop_ref::LoopRef;
 use crate::report::{ExceptionContext, Failure, write_line};
@@ -118,7 +119,7 @@ pub(super) fn report_panic(header: &Header, panic: PanicError) {
     // The task is ending or gone, so the report names it by its fields.
     context.subject = Some(format!("{} spawned at {}", header.name(), header.site));
     match header.home.upgrade() {
-        Some(inner) => LoopRef { inner }.report(&context),
+        Some(inner) => guard::report(&LoopRef { inner }, context),
         None => write_line(&context),
     }
 }

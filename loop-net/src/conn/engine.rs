@@ -1,7 +1,10 @@
 //! The engine: moves bytes between a socket and a protocol when the loop says so.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
+use std::mem;
+use std::ptr;
 use std::rc::{Rc, Weak};
 
 use loop_core::{
@@ -26,21 +29,26 @@ const HIGH_WATER: usize = 64 * 1024;
 /// A gather buffer that grew beyond this is given back to the allocator.
 const KEEP_GATHER: usize = 4 * HIGH_WATER;
 
-/// From this one on each dropped write is reported (B-TRN-18).
-const REPORT_REFUSED: u32 = 5;
-
 /// What the connections of one loop share, so that an idle one owns no buffer.
 pub(crate) struct Shared {
     pub(crate) lp: LoopRef,
     /// Where reads go; taken while one is being delivered.
-    read_buffer: Cell<Vec<u8>>,
-    /// Where a hook's writes are gathered; lent to the connection whose hook runs.
-    gather: Cell<Vec<u8>>,
+    read_buffer: Cell<Box<[u8]>>,
+    /// What the outermost running hook has written, and whose hook that is. A hook inside another's
+    /// (a write to another connection that fills its buffer calls `pause_writing` there) gathers
+    /// nothing: its writes are sent at once.
+    gather: RefCell<Vec<u8>>,
+    gatherer: Cell<*const Conn>,
 }
 
 impl Shared {
     pub(crate) fn new(lp: LoopRef) -> Rc<Self> {
-        Rc::new(Shared { lp, read_buffer: Cell::default(), gather: Cell::default() })
+        Rc::new(Shared {
+            lp,
+            read_buffer: Cell::default(),
+            gather: RefCell::default(),
+            gatherer: Cell::new(ptr::null()),
+        })
     }
 
     /// Reports a panic of user code that concerns a connection.
@@ -52,33 +60,27 @@ impl Shared {
     }
 }
 
-/// Told once when a connection is over: the server that accepted it.
-pub(crate) trait Lost {
-    fn connection_lost(&self);
-}
-
-/// A connection. The loop owns it through its registration, from `connection_made` to the loss.
+/// A connection. The loop owns it through its registration, from `connection_made` to the loss; the
+/// queued call of `connection_lost` is its last owner. Then its fields go in this order: the socket is
+/// closed, the protocol dropped, the owner told (B-TRN-05).
 pub(crate) struct Conn {
+    socket: Rc<Socket>,
+    /// Empty while one of its hooks runs.
+    protocol: Cell<Option<Box<dyn AnyProtocol>>>,
+    /// The server that accepted it hears of the end when this is dropped.
+    _owner: Option<Box<dyn Any>>,
     me: Weak<Conn>,
     shared: Rc<Shared>,
-    /// `None` once the connection is over.
-    socket: RefCell<Option<Rc<Socket>>>,
     token: Cell<Option<Token>>,
     state: Cell<State>,
     buf: RefCell<WriteBuf>,
-    /// What the running hook has written.
-    gathered: RefCell<Vec<u8>>,
-    in_hook: Cell<bool>,
     low: Cell<usize>,
     high: Cell<usize>,
     /// Whether more is buffered than the marks allow, and what the protocol was told of that.
     full: Cell<bool>,
     told_full: Cell<bool>,
-    /// Empty while one of its hooks runs.
-    protocol: Cell<Option<Box<dyn AnyProtocol>>>,
     error: Cell<Option<NetError>>,
     info: Rc<Info>,
-    owner: Cell<Option<Rc<dyn Lost>>>,
 }
 
 impl Conn {
@@ -88,30 +90,27 @@ impl Conn {
         shared: &Rc<Shared>,
         socket: Socket,
         protocol: Box<dyn AnyProtocol>,
-        owner: Option<Rc<dyn Lost>>,
+        owner: Option<Box<dyn Any>>,
         made: Option<LoopFuture<()>>,
     ) -> Rc<Conn> {
         // Not all stream sockets know of it, and none needs it (B-TRN-35).
         let _ = socket.set_nodelay();
-        let info =
-            Info { local: socket.local_addr(), peer: socket.peer_addr(), refused: Cell::new(0) };
+        let info = Info::new(shared.lp.clone(), socket.local_addr(), socket.peer_addr());
         let conn = Rc::new_cyclic(|me| Conn {
+            socket: Rc::new(socket),
+            protocol: Cell::new(Some(protocol)),
+            _owner: owner,
             me: me.clone(),
             shared: shared.clone(),
-            socket: RefCell::new(Some(Rc::new(socket))),
             token: Cell::new(None),
             state: Cell::new(State::new()),
             buf: RefCell::default(),
-            gathered: RefCell::default(),
-            in_hook: Cell::new(false),
             low: Cell::new(HIGH_WATER / 4),
             high: Cell::new(HIGH_WATER),
             full: Cell::new(false),
             told_full: Cell::new(false),
-            protocol: Cell::new(Some(protocol)),
             error: Cell::new(None),
             info: Rc::new(info),
-            owner: Cell::new(owner),
         });
         let starting = conn.clone();
         shared.lp.call_soon(move || {
@@ -137,58 +136,56 @@ impl Conn {
     }
 
     fn report(&self, message: &'static str, panic: PanicError) {
-        self.shared.report(message, panic, self.describe());
-    }
-
-    fn describe(&self) -> String {
-        match self.info.peer {
-            Some(peer) => format!("connection with {peer}"),
-            None => "connection".to_owned(),
-        }
+        self.shared.report(message, panic, self.info.describe());
     }
 
     // ---- hooks ----------------------------------------------------------------------------------
 
     /// Calls a hook, then whatever fell due meanwhile. `None` if one runs already or the protocol is
     /// gone.
+    #[inline]
     fn hook<R>(&self, f: impl FnOnce(&mut dyn AnyProtocol) -> R) -> Option<Result<R, PanicError>> {
         let result = self.call(|protocol| catch_panic(|| f(protocol)))?;
-        self.settle();
+        if self.is_unsettled() {
+            self.settle();
+        }
         Some(result)
     }
 
     /// Calls into the protocol, with it taken out of its slot, and sends what it wrote.
+    #[inline]
     fn call<R>(&self, f: impl FnOnce(&mut dyn AnyProtocol) -> R) -> Option<R> {
         let mut running = Running::enter(self)?;
         let result = f(&mut **running.protocol.as_mut()?);
-        drop(running);
-        self.send_gathered();
-        let mut gathered = self.gathered.take();
-        if gathered.capacity() > KEEP_GATHER {
-            gathered = Vec::new();
-        }
-        self.shared.gather.set(gathered);
+        running.finish();
+        // Nothing is left to put back.
+        mem::forget(running);
         Some(result)
     }
 
-    /// Tells the protocol of a full or drained buffer, until what it knows is true (B-TRN-14).
+    /// Tells the protocol of a full or drained buffer, until what it knows is true (B-TRN-14). While a
+    /// hook runs nothing is said: whoever called that does it afterwards.
+    #[cold]
     fn settle(&self) {
-        while !self.in_hook.get()
-            && !self.state.get().is_lost()
-            && self.told_full.get() != self.full.get()
-        {
+        while self.is_unsettled() && !self.state.get().is_lost() {
             let full = self.full.get();
-            self.told_full.set(full);
             let called = self.call(|protocol| {
+                self.told_full.set(full);
                 catch_panic(
                     || if full { protocol.pause_writing() } else { protocol.resume_writing() },
                 )
             });
-            if let Some(Err(panic)) = called {
-                let message = if full { "pause_writing failed" } else { "resume_writing failed" };
-                self.report(message, panic);
+            match called {
+                Some(Ok(())) => {}
+                Some(Err(panic)) if full => self.report("pause_writing failed", panic),
+                Some(Err(panic)) => self.report("resume_writing failed", panic),
+                None => return,
             }
         }
+    }
+
+    fn is_unsettled(&self) -> bool {
+        self.told_full.get() != self.full.get()
     }
 
     /// Runs `f` on the protocol like a hook; its panics are the caller's.
@@ -196,10 +193,7 @@ impl Conn {
         &self,
         f: impl FnOnce(&mut dyn AnyProtocol) -> R,
     ) -> Result<R, ProtocolBusy> {
-        if self.in_hook.get() {
-            return Err(ProtocolBusy::Running);
-        }
-        let result = self.call(f).ok_or(ProtocolBusy::Gone)?;
+        let result = self.call(f).ok_or(ProtocolBusy::Running)?;
         self.settle();
         Ok(result)
     }
@@ -207,20 +201,40 @@ impl Conn {
     // ---- writing --------------------------------------------------------------------------------
 
     pub(crate) fn buffered(&self) -> usize {
-        self.buf.borrow().len() + self.gathered.borrow().len()
+        let gathered = if self.gathers() { self.shared.gather.borrow().len() } else { 0 };
+        self.buf.borrow().len() + gathered
     }
 
+    fn gathers(&self) -> bool {
+        ptr::eq(self.shared.gatherer.get(), self)
+    }
+
+    #[inline]
     pub(crate) fn write(&self, data: &[u8]) -> WriteState {
-        if !self.takes_writes() {
-            return self.refuse();
+        if self.gathers()
+            && self.state.get().takes_writes(|| false)
+            && self.gather_within_marks(data)
+        {
+            return WriteState::Open;
         }
-        self.append(data);
-        self.after_write()
+        self.write_pieces(&[data])
+    }
+
+    /// The common case: the running hook writes, and the marks are not concerned.
+    #[inline]
+    fn gather_within_marks(&self, data: &[u8]) -> bool {
+        let mut gather = self.shared.gather.borrow_mut();
+        let size = gather.len() + data.len() + self.buf.borrow().len();
+        let within = size <= self.high.get() && !self.full.get();
+        if within {
+            gather.extend_from_slice(data);
+        }
+        within
     }
 
     pub(crate) fn write_pieces(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
         if !self.takes_writes() {
-            return self.refuse();
+            return self.info.refuse();
         }
         for piece in pieces {
             // `as_ref` is user code, so no borrow is held here.
@@ -230,27 +244,26 @@ impl Conn {
     }
 
     fn takes_writes(&self) -> bool {
-        self.state.get().takes_writes(self.buffered() > 0)
+        self.state.get().takes_writes(|| self.buffered() > 0)
     }
 
-    /// Inside a hook bytes are gathered; else they are sent at once, behind what is buffered.
+    /// Inside a hook bytes are gathered, else they are sent at once, behind what is buffered.
     fn append(&self, data: &[u8]) {
-        if data.is_empty() || self.state.get().is_lost() {
-            return;
+        if !self.gathers() {
+            return self.send(data);
         }
-        if self.in_hook.get() {
-            self.gathered.borrow_mut().extend_from_slice(data);
-            if self.buffered() > self.high.get() {
-                self.send_gathered();
-            }
-        } else {
-            self.send(data);
+        self.shared.gather.borrow_mut().extend_from_slice(data);
+        if self.buffered() > self.high.get() {
+            // More than the high-water mark before the hook has returned.
+            self.send_gathered();
         }
     }
 
     fn after_write(&self) -> WriteState {
         self.measure();
-        self.settle();
+        if self.is_unsettled() {
+            self.settle();
+        }
         match (self.state.get().is_lost(), self.full.get()) {
             (true, _) => WriteState::Closed,
             (false, true) => WriteState::Full,
@@ -258,54 +271,65 @@ impl Conn {
         }
     }
 
-    fn refuse(&self) -> WriteState {
-        let refused = self.info.refused.get().saturating_add(1);
-        self.info.refused.set(refused);
-        if refused >= REPORT_REFUSED {
-            let context =
-                ExceptionContext::warning("data written to a closed connection is dropped")
-                    .with_subject(self.describe());
-            self.shared.lp.report(&context);
+    /// Sends what the running hook has written so far.
+    #[inline(always)]
+    fn send_gathered(&self) {
+        let sent = {
+            let mut gathered = self.shared.gather.borrow_mut();
+            if gathered.is_empty() {
+                return;
+            }
+            let sent = self.try_send(&gathered);
+            gathered.clear();
+            gathered.shrink_to(KEEP_GATHER);
+            sent
+        };
+        if !matches!(sent, Sent::All) || self.full.get() || self.state.get().awaits_flush() {
+            self.after_gathered(sent);
         }
-        WriteState::Closed
     }
 
-    fn send_gathered(&self) {
-        let mut gathered = self.gathered.take();
-        if gathered.is_empty() {
-            *self.gathered.borrow_mut() = gathered;
-            return;
-        }
-        if !self.state.get().is_lost() {
-            self.send(&gathered);
-        }
-        gathered.clear();
-        *self.gathered.borrow_mut() = gathered;
+    #[inline(never)]
+    fn after_gathered(&self, sent: Sent) {
+        self.after_send(sent);
         self.measure();
-        if self.buf.borrow().is_empty() {
+        if self.state.get().awaits_flush() && self.buf.borrow().is_empty() {
             self.advance(State::flushed);
+        }
+    }
+
+    fn send(&self, data: &[u8]) {
+        // An earlier piece of the same write may have failed.
+        if !data.is_empty() && !self.state.get().is_lost() {
+            let sent = self.try_send(data);
+            self.after_send(sent);
         }
     }
 
     /// Sends what the socket takes now and buffers the rest; behind buffered bytes it only buffers
     /// (B-TRN-07, B-TRN-08).
-    fn send(&self, data: &[u8]) {
-        if !self.buf.borrow().is_empty() {
-            self.buf.borrow_mut().push(data);
-            return;
+    #[inline(always)]
+    fn try_send(&self, data: &[u8]) -> Sent {
+        let mut buf = self.buf.borrow_mut();
+        if !buf.is_empty() {
+            buf.push(data);
+            return Sent::All;
         }
-        let sent = match &*self.socket.borrow() {
-            Some(socket) => socket.send(data),
-            None => return,
-        };
-        let rest = match sent {
+        let rest = match self.socket.send(data) {
+            Ok(count) if count == data.len() => return Sent::All,
             Ok(count) => &data[count..],
             Err(error) if is_transient(&error) => data,
-            Err(error) => return self.fail("write to", error),
+            Err(error) => return Sent::Failed(error),
         };
-        if !rest.is_empty() {
-            self.buf.borrow_mut().push(rest);
-            self.arm();
+        buf.push(rest);
+        Sent::Buffering
+    }
+
+    fn after_send(&self, sent: Sent) {
+        match sent {
+            Sent::All => {}
+            Sent::Buffering => self.arm(),
+            Sent::Failed(error) => self.fail("write to", error),
         }
     }
 
@@ -320,15 +344,13 @@ impl Conn {
     }
 
     /// One vectored send a readiness.
+    #[inline(never)]
     fn write_ready(&self) {
         let sent = {
             let buf = self.buf.borrow();
             let mut slices = [IoSlice::new(&[]); MAX_PIECES];
             let count = buf.slices(&mut slices);
-            match &*self.socket.borrow() {
-                Some(socket) => socket.send_vectored(&slices[..count]),
-                None => return,
-            }
+            self.socket.send_vectored(&slices[..count])
         };
         match sent {
             Ok(count) => self.buf.borrow_mut().consume(count),
@@ -374,13 +396,9 @@ impl Conn {
     fn read_ready(&self) {
         let mut buffer = self.shared.read_buffer.take();
         if buffer.is_empty() {
-            buffer = vec![0; READ_SIZE];
+            buffer = vec![0; READ_SIZE].into_boxed_slice();
         }
-        let received = match &*self.socket.borrow() {
-            Some(socket) => socket.recv(&mut buffer),
-            None => Ok(0),
-        };
-        match received {
+        match self.socket.recv(&mut buffer) {
             Ok(0) => self.peer_ended(),
             Ok(count) => {
                 let called = self.hook(|protocol| protocol.data_received(&buffer[..count]));
@@ -445,10 +463,8 @@ impl Conn {
         let actions = transition(&mut state);
         self.state.set(state);
         if actions.has(Actions::SHUTDOWN) {
-            if let Some(socket) = &*self.socket.borrow() {
-                // A peer that is gone is told nothing; the next read or write finds out.
-                let _ = socket.shutdown_write();
-            }
+            // A peer that is gone is told nothing; the next read or write finds out.
+            let _ = self.socket.shutdown_write();
         }
         if actions.has(Actions::ARM) {
             self.arm();
@@ -466,11 +482,10 @@ impl Conn {
             lp.set_interest(token, interest);
             return;
         }
-        let (Some(me), Some(socket)) = (self.me.upgrade(), self.socket.borrow().clone()) else {
-            return;
-        };
+        let Some(me) = self.me.upgrade() else { return };
         // Registered even if nothing is wanted, for that is what keeps the connection alive.
-        match lp.register_io(socket, interest.unwrap_or(loop_core::Interest::READ), me) {
+        match lp.register_io(self.socket.clone(), interest.unwrap_or(loop_core::Interest::READ), me)
+        {
             Ok(token) => {
                 self.token.set(Some(token));
                 lp.set_interest(token, interest);
@@ -482,7 +497,9 @@ impl Conn {
     /// Into `Lost`: nothing is sent or received from here on, and `connection_lost` is queued.
     fn lose(&self) {
         self.buf.borrow_mut().clear();
-        self.gathered.borrow_mut().clear();
+        if self.gathers() {
+            self.shared.gather.borrow_mut().clear();
+        }
         self.full.set(false);
         // Before the registration goes: it may be what keeps the connection alive.
         if let Some(me) = self.me.upgrade() {
@@ -498,15 +515,6 @@ impl Conn {
         let called = self.call(|protocol| catch_panic(|| protocol.connection_lost(error.as_ref())));
         if let Some(Err(panic)) = called {
             self.report("connection_lost failed", panic);
-        }
-        let socket = self.socket.take();
-        drop(socket);
-        let protocol = self.protocol.take();
-        if let Err(panic) = catch_panic(|| drop(protocol)) {
-            self.report("the protocol's destructor failed", panic);
-        }
-        if let Some(owner) = self.owner.take() {
-            owner.connection_lost();
         }
     }
 }
@@ -527,16 +535,23 @@ impl Drop for Conn {
     fn drop(&mut self) {
         if !self.state.get().is_lost() {
             let context = ExceptionContext::warning("a connection was open when its loop closed")
-                .with_subject(self.describe());
+                .with_subject(self.info.describe());
             self.shared.lp.report(&context);
-        }
-        if let Some(owner) = self.owner.take() {
-            owner.connection_lost();
         }
     }
 }
 
-/// A hook at work: the protocol is out of its slot, and comes back also when the hook unwinds.
+/// What became of bytes that were to be sent.
+enum Sent {
+    /// There is nothing more to do: they are gone, or in the queue behind others.
+    All,
+    /// The buffer was empty and is not any more.
+    Buffering,
+    Failed(io::Error),
+}
+
+/// A hook at work: the protocol is out of its slot. Ending it sends what the hook wrote and puts the
+/// protocol back, also when the hook unwinds.
 struct Running<'a> {
     conn: &'a Conn,
     protocol: Option<Box<dyn AnyProtocol>>,
@@ -545,16 +560,35 @@ struct Running<'a> {
 impl<'a> Running<'a> {
     fn enter(conn: &'a Conn) -> Option<Self> {
         let protocol = conn.protocol.take()?;
-        conn.in_hook.set(true);
-        *conn.gathered.borrow_mut() = conn.shared.gather.take();
+        if conn.shared.gatherer.get().is_null() {
+            conn.shared.gatherer.set(conn);
+        }
         Some(Running { conn, protocol: Some(protocol) })
+    }
+
+    #[cold]
+    fn finish_late(&mut self) {
+        self.finish();
+    }
+
+    #[inline(always)]
+    fn finish(&mut self) {
+        let conn = self.conn;
+        if conn.gathers() {
+            conn.send_gathered();
+            conn.shared.gatherer.set(ptr::null());
+        }
+        conn.protocol.set(self.protocol.take());
     }
 }
 
 impl Drop for Running<'_> {
+    /// Only when the hook unwinds.
+    #[inline]
     fn drop(&mut self) {
-        self.conn.in_hook.set(false);
-        self.conn.protocol.set(self.protocol.take());
+        if self.protocol.is_some() {
+            self.finish_late();
+        }
     }
 }
 

@@ -4,4 +4,4 @@ mod engine;
 mod state;
 mod write_buf;
 
-pub(crate) use engine::{Conn, Lost, Shared};
+pub(crate) use engine::{Conn, Shared};

@@ -13,14 +13,6 @@
 
 use loop_core::Interest;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Open,
-    /// Closed by the user; what is buffered still goes out.
-    Draining,
-    Lost,
-}
-
 /// Things to do after a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Actions(u8);
@@ -39,53 +31,62 @@ impl Actions {
     }
 }
 
+/// The state, as bits:
+///
+/// | bit | meaning |
+/// |---|---|
+/// | `MADE` | `connection_made` has returned; nothing is read before |
+/// | `PAUSED` | the user paused reading |
+/// | `EOF_SEEN` | the peer's end of file was seen, and the connection kept open |
+/// | `EOF_QUEUED` | the user ended our side; it is shut down once the buffer is flushed |
+/// | `EOF_SENT` | it is shut down |
+/// | `CLOSING` | not `Open`: closed by the user, or lost |
+/// | `LOST` | `Lost`; always with `CLOSING` |
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct State {
-    phase: Phase,
-    /// `connection_made` has returned; nothing is read before.
-    made: bool,
-    /// The user paused reading.
-    paused: bool,
-    /// The peer's end of file was seen and the connection kept open.
-    eof_seen: bool,
-    /// The user ended our side; it is shut down once the buffer is flushed.
-    eof_queued: bool,
-    eof_sent: bool,
-}
+pub(crate) struct State(u8);
+
+const MADE: u8 = 1 << 0;
+const PAUSED: u8 = 1 << 1;
+const EOF_SEEN: u8 = 1 << 2;
+const EOF_QUEUED: u8 = 1 << 3;
+const EOF_SENT: u8 = 1 << 4;
+const CLOSING: u8 = 1 << 5;
+const LOST: u8 = 1 << 6;
 
 impl State {
-    pub(crate) fn new() -> Self {
-        State {
-            phase: Phase::Open,
-            made: false,
-            paused: false,
-            eof_seen: false,
-            eof_queued: false,
-            eof_sent: false,
-        }
+    pub(crate) const fn new() -> Self {
+        State(0)
+    }
+
+    fn has(self, bits: u8) -> bool {
+        self.0 & bits != 0
     }
 
     pub(crate) fn is_lost(self) -> bool {
-        self.phase == Phase::Lost
+        self.has(LOST)
     }
 
     pub(crate) fn is_closing(self) -> bool {
-        self.phase != Phase::Open
+        self.has(CLOSING)
     }
 
     /// After a kept-open end of file nothing is read any more (B-TRN-27).
     pub(crate) fn is_reading(self) -> bool {
-        self.phase == Phase::Open && self.made && !self.paused && !self.eof_seen
+        self.0 & (MADE | PAUSED | EOF_SEEN | CLOSING) == MADE
     }
 
     /// Data written after `close` is still taken while older data drains (B-TRN-19).
-    pub(crate) fn takes_writes(self, buffered: bool) -> bool {
-        !self.eof_queued
-            && match self.phase {
-                Phase::Open => true,
-                Phase::Draining => buffered,
-                Phase::Lost => false,
-            }
+    pub(crate) fn takes_writes(self, buffered: impl FnOnce() -> bool) -> bool {
+        match self.0 & (EOF_QUEUED | CLOSING | LOST) {
+            0 => true,
+            CLOSING => buffered(),
+            _ => false,
+        }
+    }
+
+    /// Whether an empty buffer changes anything: something waits for the flush.
+    pub(crate) fn awaits_flush(self) -> bool {
+        self.has(CLOSING | EOF_QUEUED)
     }
 
     pub(crate) fn interest(self, buffered: bool) -> Option<Interest> {
@@ -98,22 +99,19 @@ impl State {
     }
 
     pub(crate) fn made(&mut self) -> Actions {
-        self.made = true;
-        match self.phase {
-            Phase::Lost => Actions::NONE,
-            _ => Actions::ARM,
-        }
+        self.0 |= MADE;
+        if self.is_lost() { Actions::NONE } else { Actions::ARM }
     }
 
     pub(crate) fn close(&mut self, buffered: bool) -> Actions {
-        match (self.phase, buffered) {
-            (Phase::Open, true) => {
-                self.phase = Phase::Draining;
-                Actions::ARM
-            }
-            (Phase::Open, false) => self.lose(),
-            (Phase::Draining | Phase::Lost, _) => Actions::NONE,
+        if self.is_closing() {
+            return Actions::NONE;
         }
+        if !buffered {
+            return self.lose();
+        }
+        self.0 |= CLOSING;
+        Actions::ARM
     }
 
     /// Aborts, or ends after an error.
@@ -121,45 +119,46 @@ impl State {
         if self.is_lost() {
             return Actions::NONE;
         }
-        self.phase = Phase::Lost;
+        self.0 |= CLOSING | LOST;
         Actions::LOSE
     }
 
     pub(crate) fn eof_kept_open(&mut self) -> Actions {
-        self.eof_seen = true;
-        Actions::ARM
+        self.0 |= EOF_SEEN;
+        // The hook may have ended the connection that it wants to keep.
+        if self.is_lost() { Actions::NONE } else { Actions::ARM }
     }
 
-    /// `None` if there is nothing more to end: when closing, or the second time (B-TRN-23).
+    /// Nothing when closing, and the second time (B-TRN-23).
     pub(crate) fn write_eof(&mut self, buffered: bool) -> Actions {
-        if self.is_closing() || self.eof_queued {
+        if self.has(CLOSING | EOF_QUEUED) {
             return Actions::NONE;
         }
-        self.eof_queued = true;
+        self.0 |= EOF_QUEUED;
         if buffered { Actions::NONE } else { self.end_writing() }
     }
 
     fn end_writing(&mut self) -> Actions {
-        self.eof_sent = true;
+        self.0 |= EOF_SENT;
         Actions::SHUTDOWN
     }
 
     /// The buffer is empty (again) (B-TRN-11).
     pub(crate) fn flushed(&mut self) -> Actions {
-        match self.phase {
-            Phase::Draining => self.lose(),
-            Phase::Open if self.eof_queued && !self.eof_sent => self.end_writing(),
-            Phase::Open | Phase::Lost => Actions::NONE,
+        match self.0 & (EOF_QUEUED | EOF_SENT | CLOSING | LOST) {
+            EOF_QUEUED => self.end_writing(),
+            bits if bits & (CLOSING | LOST) == CLOSING => self.lose(),
+            _ => Actions::NONE,
         }
     }
 
     /// Idempotent, and nothing when closing (B-TRN-30).
     pub(crate) fn pause_reading(&mut self, paused: bool) -> Actions {
-        if self.is_closing() || self.paused == paused {
+        if self.is_closing() || self.has(PAUSED) == paused {
             return Actions::NONE;
         }
-        self.paused = paused;
-        if self.made { Actions::ARM } else { Actions::NONE }
+        self.0 ^= PAUSED;
+        if self.has(MADE) { Actions::ARM } else { Actions::NONE }
     }
 }
 
@@ -196,11 +195,22 @@ mod tests {
     fn b_trn_23_the_write_side_ends_once_and_after_the_flush() {
         let mut state = open();
         assert_eq!(state.write_eof(true), Actions::NONE);
-        assert!(!state.takes_writes(true));
+        assert!(!state.takes_writes(|| true));
         assert!(state.flushed().has(Actions::SHUTDOWN));
         assert!(!state.flushed().has(Actions::SHUTDOWN));
         assert_eq!(state.write_eof(false), Actions::NONE);
         assert!(state.is_reading(), "half closed");
+    }
+
+    #[test]
+    fn nothing_is_registered_again_once_lost() {
+        let mut state = open();
+        assert_eq!(state.lose(), Actions::LOSE);
+        assert_eq!(state.eof_kept_open(), Actions::NONE);
+        assert_eq!(state.made(), Actions::NONE);
+        assert_eq!(state.pause_reading(true), Actions::NONE);
+        assert_eq!(state.write_eof(false), Actions::NONE);
+        assert_eq!(state.interest(true), None);
     }
 
     #[test]

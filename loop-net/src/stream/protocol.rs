@@ -5,6 +5,8 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
+use loop_core::LoopError;
+
 use super::buffer::Buffer;
 use super::reader::StreamReader;
 use super::writer::StreamWriter;
@@ -73,6 +75,16 @@ impl Stream {
         if current.is_empty() {
             *current = wakers;
         }
+    }
+
+    /// The connection is over.
+    fn end(&self, error: Option<io::Error>) {
+        let error = error.map(|error| Rc::new(NetError::Io(error)));
+        *self.error.borrow_mut() = error;
+        self.eof.set(true);
+        self.full.set(false);
+        self.lost.set(true);
+        self.changed();
     }
 
     /// The stored error, made anew.
@@ -161,14 +173,16 @@ impl Protocol for StreamProtocol {
     }
 
     fn connection_lost(&mut self, error: Option<&NetError>) {
-        let stream = &self.stream;
         // The error belongs to the connection, which drops it after this call.
-        if let Some(error) = error {
-            *stream.error.borrow_mut() = Some(Rc::new(NetError::Io(error.to_io())));
+        self.stream.end(error.map(NetError::to_io));
+    }
+}
+
+impl Drop for StreamProtocol {
+    /// Only closing the loop drops the protocol of a connection that is not over.
+    fn drop(&mut self) {
+        if !self.stream.lost.get() {
+            self.stream.end(Some(LoopError::Closed.into()));
         }
-        stream.eof.set(true);
-        stream.full.set(false);
-        stream.lost.set(true);
-        stream.changed();
     }
 }

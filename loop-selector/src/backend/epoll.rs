@@ -204,7 +204,11 @@ impl Selector for EpollSelector {
                 None => orphan = true,
             }
         }
-        if orphan { self.rebuild() } else { Ok(()) }
+        if orphan {
+            // If it fails, for want of a descriptor say, the next wait tries again.
+            let _ = self.rebuild();
+        }
+        Ok(())
     }
 
     fn registry(&self) -> &Registry {

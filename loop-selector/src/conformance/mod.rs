@@ -14,10 +14,11 @@
 mod fixture;
 mod readiness;
 mod registration;
+mod stale;
 mod timing;
 mod wake;
 
-use std::io;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 pub use readiness::*;
 pub use registration::*;
+pub use stale::*;
 pub use timing::*;
 pub use wake::*;
 
@@ -37,19 +39,28 @@ pub type Make<'a> = &'a dyn Fn() -> io::Result<Box<dyn Selector>>;
 /// waiting for ever, in a system call that nothing can end.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-/// Runs one behaviour under a watchdog. For [`conformance_tests!`](crate::conformance_tests).
+/// Runs one behaviour under the watchdog. For [`conformance_tests!`](crate::conformance_tests).
 ///
 /// # Panics
-/// If the behaviour does. If it takes a minute, the process aborts.
+/// If the behaviour does.
 pub fn run(name: &'static str, behaviour: fn(Make<'_>), make: Make<'_>) {
+    watched(name, || behaviour(make));
+}
+
+/// Runs a test, and aborts the process with `name` on stderr if that takes more than a minute.
+///
+/// # Panics
+/// If the test does.
+pub fn watched(name: &'static str, test: impl FnOnce()) {
     let (done, watch) = channel::<()>();
     let dog = thread::spawn(move || {
         if watch.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("{name}: still running after {WATCHDOG:?}");
+            // Not `eprintln!`: what the test harness captures is lost in an abort.
+            let _ = writeln!(io::stderr(), "{name}: still running after {WATCHDOG:?}");
             std::process::abort();
         }
     });
-    let result = catch_unwind(AssertUnwindSafe(|| behaviour(make)));
+    let result = catch_unwind(AssertUnwindSafe(test));
     drop(done);
     dog.join().expect("the watchdog does not panic");
     if let Err(panic) = result {

@@ -228,32 +228,6 @@ pub fn s15_hang_up_of_a_silent_descriptor_does_not_spin(make: Make<'_>) {
     assert_eq!(select(&mut *selector, SOON), [(token, Readiness::READABLE)]);
 }
 
-/// A descriptor that was closed too early, while a duplicate keeps its file open, can no longer be
-/// removed: it must neither be reported, nor end each wait, nor disturb what else is watched.
-pub fn b_sel_25_orphan_does_not_spin(make: Make<'_>) {
-    let mut selector = create(make);
-    let (file, _f) = ready_pair();
-    let (a, mut b) = pair();
-    let token = selector.register(rc(a), READ).unwrap();
-    let fd = lonely(&file);
-    let orphan = selector.register(unowned(&fd), READ).unwrap();
-    drop(fd);
-    selector.deregister(orphan).unwrap();
-    let (start, mut returns) = (Instant::now(), 0);
-    while start.elapsed() < Duration::from_millis(200) {
-        assert_eq!(select(&mut *selector, Some(Duration::from_millis(50))), []);
-        returns += 1;
-    }
-    assert!(returns < 10, "{returns} returns in 200 ms");
-    b.write_all(b"x").unwrap();
-    assert_eq!(select(&mut *selector, SOON), [(token, Readiness::READABLE)]);
-    let waker = selector.waker();
-    assert!(waker.park());
-    waker.wake();
-    selector.deregister(token).unwrap();
-    assert_eq!(select(&mut *selector, None), []);
-}
-
 /// The buffer is emptied by each wait, also by one that finds nothing.
 pub fn select_empties_the_buffer(make: Make<'_>) {
     let mut selector = create(make);

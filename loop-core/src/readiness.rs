@@ -1,0 +1,142 @@
+//! Handlers of descriptors, and the phases that deal with readiness.
+
+use std::os::fd::AsRawFd;
+use std::rc::Rc;
+
+use loop_handle::Snapshot;
+use loop_selector::{AsSource, Event, Events, Interest, Readiness, RegisterError, Token};
+
+use crate::debug::Timing;
+use crate::error::LoopError;
+use crate::guard;
+use crate::io_table::Kind;
+use crate::loop_ref::LoopRef;
+use crate::readers;
+use crate::ready::Ready;
+use crate::report::{ExceptionContext, Failure};
+
+/// Somebody who is called when a descriptor is ready: the engine of a connection, a listener.
+///
+/// It is the allocation-free form of a reader and a writer in one: one object, called once an
+/// iteration with everything that is ready. See [`LoopRef::register_io`].
+pub trait IoHandler {
+    /// Called on the loop's thread with what is ready, masked by what is wanted at this moment.
+    /// A panic is reported and the registration stays.
+    fn ready(&self, readiness: Readiness);
+}
+
+impl LoopRef {
+    /// Registers a descriptor for an [`IoHandler`], in the context current now.
+    ///
+    /// # Errors
+    /// What the selector says; the error gives the owner back.
+    pub fn register_io(
+        &self,
+        owner: Rc<dyn AsSource>,
+        interest: Interest,
+        handler: Rc<dyn IoHandler>,
+    ) -> Result<Token, RegisterError> {
+        let fd = (*owner).as_fd().as_raw_fd();
+        let token = self.register_with_selector(owner, interest)?;
+        let kind = Kind::Handler { handler, context: Snapshot::current() };
+        self.inner.io.borrow_mut().insert(token, fd, interest, kind);
+        Ok(token)
+    }
+
+    /// Changes what a handler of [`register_io`](Self::register_io) wants to hear of; `None` keeps the
+    /// registration, silent. It counts at once for what is queued already; the selector is told once
+    /// before the next wait, however often it changed (B-FD-11). `false` for an unknown token.
+    pub fn set_interest(&self, token: Token, interest: Option<Interest>) -> bool {
+        self.inner.io.borrow_mut().want(token, interest)
+    }
+
+    /// Ends a registration of [`register_io`](Self::register_io) at once: the handler is not called
+    /// again. The owner comes back.
+    pub fn deregister_io(&self, token: Token) -> Option<Rc<dyn AsSource>> {
+        let entry = self.inner.io.borrow_mut().remove(token);
+        let owner = self.deregister_from_selector(token);
+        drop(entry);
+        owner
+    }
+
+    pub(crate) fn register_with_selector(
+        &self,
+        owner: Rc<dyn AsSource>,
+        interest: Interest,
+    ) -> Result<Token, RegisterError> {
+        match &mut *self.inner.selector.borrow_mut() {
+            // While destructors run, a loop that is closing still has its selector.
+            Some(selector) if !self.is_closed() => selector.register(owner, interest),
+            _ => Err(RegisterError::new(owner, LoopError::Closed.into())),
+        }
+    }
+
+    pub(crate) fn deregister_from_selector(&self, token: Token) -> Option<Rc<dyn AsSource>> {
+        self.inner.selector.borrow_mut().as_mut()?.deregister(token).ok()
+    }
+}
+
+/// Phase 2: tells the selector what changed, once a descriptor.
+pub(crate) fn flush_changes(lp: &LoopRef) {
+    // What handlers of the reports below change waits for the next flush.
+    let changes = lp.inner.io.borrow().changes();
+    for _ in 0..changes {
+        let Some((token, fd, wanted)) = lp.inner.io.borrow_mut().next_change() else { return };
+        let result = match &mut *lp.inner.selector.borrow_mut() {
+            Some(selector) => selector.modify(token, wanted),
+            None => return,
+        };
+        if let Err(error) = result {
+            // The kernel watches nothing now: both directions are woken, so that whoever waits finds
+            // the error with its next operation, and the next change of interest tries again.
+            if let Some(entry) = lp.inner.io.borrow_mut().get_mut(token) {
+                entry.armed = None;
+            }
+            let mut context = ExceptionContext::new("changing what is watched failed");
+            context.failure = Some(Failure::Error(error.into()));
+            context.subject = Some(format!("fd {fd}"));
+            guard::report(lp, context);
+            lp.inner.ready.push(Ready::Io(token, Readiness::READABLE | Readiness::WRITABLE));
+        }
+    }
+}
+
+/// Phase 5: what the selector saw joins the ready queue.
+pub(crate) fn collect(lp: &LoopRef, events: &Events) {
+    lp.inner.ready.extend(events.iter().filter_map(|event| match *event {
+        Event::Ready { token, readiness } => Some(Ready::Io(token, readiness)),
+        _ => None,
+    }));
+}
+
+/// Phase 6: calls whoever the descriptor has, if the registration is still this one and still wants
+/// it.
+pub(crate) fn run_ready(lp: &LoopRef, token: Token, readiness: Readiness) {
+    let (handler, context, readiness) = {
+        let io = lp.inner.io.borrow();
+        let Some(entry) = io.get(token) else { return };
+        let Some(wanted) = entry.wanted else { return };
+        match &entry.kind {
+            Kind::Handler { handler, context } => {
+                (handler.clone(), context.clone(), readiness.masked(wanted))
+            }
+            Kind::Callbacks(_) => {
+                drop(io);
+                return readers::run_callbacks(lp, token, readiness);
+            }
+        }
+    };
+    let timing = Timing::start(lp, |context| context.subject = describe(lp, token));
+    guard::guarded(lp, "an I/O handler failed", move || {
+        if !readiness.is_empty() {
+            context.run(|| handler.ready(readiness));
+        }
+        drop((handler, context));
+    });
+    timing.finish(lp);
+}
+
+/// What a report calls the owner of a token.
+fn describe(lp: &LoopRef, token: Token) -> Option<String> {
+    lp.inner.io.borrow().get(token).map(|entry| format!("I/O handler of fd {}", entry.fd))
+}
