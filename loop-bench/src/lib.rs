@@ -1,0 +1,63 @@
+//! Compares event loops, selectors and timer stores, fairly or not at all.
+//!
+//! A *workload* does one kind of work, on data that a seed stands for, and knows the right answer.
+//! Its *subjects* are this project's crates and their rivals. In a *contest* all subjects do the
+//! same work, interleaved round by round in random order after a warm-up, so that a slow spell of
+//! the machine hits all alike; the result is the median of the rounds with its range. A wrong
+//! answer makes the run fail: a fast wrong answer is not a result.
+//!
+//! The program `loop-bench` is the way to use it. As a library it compares what you bring:
+//!
+//! ```
+//! use loop_bench::{Contest, Lap, Plan, Rng, Subject, Wrong, contest_lines};
+//!
+//! let sum_to = |n: u64, sum: fn(u64) -> u64| {
+//!     move |_seed| {
+//!         let (lap, found) = Lap::time(n, || sum(n));
+//!         Wrong::unless_equal("sum", found, n * (n + 1) / 2)?;
+//!         Ok(lap)
+//!     }
+//! };
+//! let subjects = vec![
+//!     Subject::new("iterator", sum_to(1_000, |n| (1..=n).sum())),
+//!     Subject::new("fold", sum_to(1_000, |n| (1..=n).fold(0, |sum, x| sum + x))),
+//! ];
+//! let plan = Plan { quick: true, seed: 1 };
+//! let outcome =
+//!     Contest::new("sums/linear", &[("n", 1_000)], subjects).run(&plan, &mut Rng::new(plan.seed));
+//! assert!(outcome.wrong.is_empty());
+//! println!("{}", contest_lines(&outcome.rows));
+//! ```
+//!
+//! # Map
+//!
+//! - [`Contest`], [`Subject`], [`Lap`]: one round after another;
+//! - [`Summary`]: median, least, greatest;
+//! - [`Row`], [`row_line`], [`contest_lines`]: what comes out;
+//! - [`Machine`]: where it was measured;
+//! - [`Workload`]: what there is to run.
+
+#![forbid(unsafe_code)]
+
+mod machine;
+mod report;
+mod rival;
+mod rng;
+mod sample;
+mod stats;
+mod workload;
+
+pub use machine::Machine;
+pub use report::{contest_lines, machine_line, row_line};
+pub use rng::Rng;
+pub use sample::{Contest, Lap, Outcome, Plan, Row, Subject, Wrong};
+pub use stats::Summary;
+pub use workload::Workload;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct WorkspaceReadme;

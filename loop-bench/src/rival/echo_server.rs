@@ -1,0 +1,90 @@
+//! [`EchoServer`]: an echo server that runs on a thread of its own and counts what it echoes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+type Stop = Box<dyn FnOnce() + Send>;
+
+/// Tells the starter that the server listens.
+pub(crate) struct Ready(Sender<(SocketAddr, Stop)>);
+
+impl Ready {
+    /// The server listens on `address`; `stop`, called from another thread, makes it return.
+    pub(crate) fn announce(self, address: SocketAddr, stop: impl FnOnce() + Send + 'static) {
+        // If nobody waits any more the starter has given up, and `stop` is dropped.
+        _ = self.0.send((address, Box::new(stop)));
+    }
+}
+
+/// Serves until it is stopped; the bytes it has echoed.
+pub(crate) type Serve = Arc<dyn Fn(Ready) -> io::Result<u64> + Send + Sync>;
+
+/// A server that runs.
+pub(crate) struct EchoServer {
+    pub(crate) address: SocketAddr,
+    stop: Stop,
+    thread: JoinHandle<io::Result<Served>>,
+}
+
+/// What a server has done.
+#[derive(Debug)]
+pub(crate) struct Served {
+    /// The bytes it has echoed.
+    pub(crate) bytes: u64,
+    /// The processor time that its thread took, from its start to its end.
+    pub(crate) processor: Duration,
+}
+
+impl EchoServer {
+    /// Starts a server and waits until it listens.
+    pub(crate) fn start(serve: &Serve) -> io::Result<Self> {
+        let serve = Arc::clone(serve);
+        let (ready, started) = mpsc::channel();
+        let thread = thread::Builder::new().spawn(move || {
+            let bytes = serve(Ready(ready))?;
+            let spent = clock_gettime(ClockId::ThreadCPUTime);
+            let processor = spent.try_into().map_err(io::Error::other)?;
+            Ok(Served { bytes, processor })
+        })?;
+        match started.recv() {
+            Ok((address, stop)) => Ok(Self { address, stop, thread }),
+            Err(_returned_without_a_word) => Err(match join(thread) {
+                Ok(_served) => io::Error::other("the server never listened"),
+                Err(error) => error,
+            }),
+        }
+    }
+
+    /// Stops it; what it has done.
+    pub(crate) fn finish(self) -> io::Result<Served> {
+        (self.stop)();
+        join(self.thread)
+    }
+}
+
+fn join(thread: JoinHandle<io::Result<Served>>) -> io::Result<Served> {
+    thread.join().unwrap_or_else(|_panic| Err(io::Error::other("the server panicked")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(serve: fn(Ready) -> io::Result<u64>) -> io::Result<EchoServer> {
+        EchoServer::start(&(Arc::new(serve) as Serve))
+    }
+
+    #[test]
+    fn a_server_that_fails_to_start_gives_its_error() {
+        let failed = start(|_ready| Err(io::ErrorKind::AddrInUse.into()));
+        assert_eq!(failed.err().unwrap().kind(), io::ErrorKind::AddrInUse);
+        let silent = start(|_ready| Ok(0));
+        assert_eq!(silent.err().unwrap().to_string(), "the server never listened");
+    }
+}

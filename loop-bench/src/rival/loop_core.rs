@@ -1,0 +1,101 @@
+//! This project's loop: callbacks, tasks, calls from another thread.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loop_core::{EventLoop, LoopError, LoopRef, spawn, yield_now};
+use loop_selector::{available, by_name};
+
+use super::hub::{Hub, Post, Tally};
+use crate::sample::{Lap, Wrong};
+
+/// The subject's name: with the best backend of this system, whatever the environment says.
+pub(crate) fn name() -> String {
+    format!("loop-core/{}", best())
+}
+
+fn best() -> &'static str {
+    available()[0]
+}
+
+fn event_loop() -> Result<EventLoop, Wrong> {
+    Ok(EventLoop::builder().selector(by_name(best())?).build()?)
+}
+
+fn wrong(error: LoopError) -> Wrong {
+    Wrong(format!("the loop's run: {error}"))
+}
+
+/// `batches` times: schedules `batch` callbacks, runs one iteration.
+pub(crate) fn callbacks(batches: u64, batch: u64) -> Result<Lap, Wrong> {
+    let mut event_loop = event_loop()?;
+    let ran = Rc::new(Cell::new(0));
+    let (lap, done) = Lap::time(batches * batch, || {
+        for _ in 0..batches {
+            for _ in 0..batch {
+                let ran = Rc::clone(&ran);
+                event_loop.call_soon(move || ran.set(ran.get() + 1));
+            }
+            event_loop.run_once(Some(Duration::ZERO))?;
+        }
+        Ok(())
+    });
+    done.map_err(wrong)?;
+    Wrong::unless_equal("callbacks that ran", ran.get(), batches * batch)?;
+    Ok(lap)
+}
+
+/// `batches` times: spawns `batch` tasks, waits until all have run.
+pub(crate) fn tasks(batches: u64, batch: u64) -> Result<Lap, Wrong> {
+    let mut event_loop = event_loop()?;
+    let ran = Rc::new(Cell::new(0));
+    let (lap, done) = Lap::time(batches * batch, || {
+        event_loop.run_until_complete(async {
+            for done in 1..=batches {
+                for _ in 0..batch {
+                    let ran = Rc::clone(&ran);
+                    drop(spawn(async move { ran.set(ran.get() + 1) }));
+                }
+                while ran.get() < done * batch {
+                    yield_now().await;
+                }
+            }
+        })
+    });
+    done.map_err(wrong)?;
+    Wrong::unless_equal("tasks that ran", ran.get(), batches * batch)?;
+    Ok(lap)
+}
+
+/// Each message is a callback of its own.
+pub(crate) struct Calls;
+
+impl Hub for Calls {
+    fn run(busy: bool, tally: Arc<Tally>, start: impl FnOnce(Post)) -> Result<(), Wrong> {
+        let mut event_loop = event_loop()?;
+        if busy {
+            spin(event_loop.loop_ref(), Arc::clone(&tally));
+        }
+        let remote = event_loop.remote();
+        start(Box::new(move |value| {
+            let tally = Arc::clone(&tally);
+            let take = move || {
+                if tally.take(value) {
+                    LoopRef::current().stop();
+                }
+            };
+            // A loop that closed early has given up on the round already.
+            _ = remote.call_soon(take);
+        }));
+        event_loop.run_forever().map_err(wrong)
+    }
+}
+
+/// A callback that schedules itself until the tally is complete.
+fn spin(lp: LoopRef, tally: Arc<Tally>) {
+    if !tally.is_complete() {
+        lp.clone().call_soon(move || spin(lp, tally));
+    }
+}

@@ -1,0 +1,94 @@
+//! This project's echo servers: a protocol, and streams, on a loop with the selector of that name.
+
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use loop_core::EventLoop;
+use loop_net::{Net, Protocol, Server, StreamReader, StreamWriter, Transport};
+use loop_selector::by_name;
+
+use super::echo_server::{Ready, Serve};
+
+struct Echo {
+    transport: Option<Transport>,
+    echoed: Rc<Cell<u64>>,
+}
+
+impl Protocol for Echo {
+    fn connection_made(&mut self, transport: &Transport) {
+        self.transport = Some(transport.clone());
+    }
+
+    fn data_received(&mut self, data: &[u8]) {
+        if let Some(transport) = &self.transport {
+            transport.write(data);
+            self.echoed.set(self.echoed.get() + data.len() as u64);
+        }
+    }
+}
+
+/// Callbacks, on the selector of that name.
+pub(crate) fn protocol_server(selector: &'static str) -> Serve {
+    Arc::new(move |ready| {
+        let mut event_loop = event_loop(selector)?;
+        let echoed = Rc::new(Cell::new(0));
+        let count = Rc::clone(&echoed);
+        let factory = move || Echo { transport: None, echoed: Rc::clone(&count) };
+        let net = Net::os(&event_loop);
+        let listening = net.tcp_server("127.0.0.1:0").bind(factory);
+        let server = event_loop.run_until_complete(listening)??;
+        serve(&mut event_loop, &server, ready)?;
+        Ok(echoed.get())
+    })
+}
+
+/// A task for each connection, on the selector of that name.
+pub(crate) fn stream_server(selector: &'static str) -> Serve {
+    Arc::new(move |ready| {
+        let mut event_loop = event_loop(selector)?;
+        let echoed = Rc::new(Cell::new(0));
+        let count = Rc::clone(&echoed);
+        let handler = move |reader, writer| echo(reader, writer, Rc::clone(&count));
+        let net = Net::os(&event_loop);
+        let listening = net.tcp_server("127.0.0.1:0").serve_streams(handler);
+        let server = event_loop.run_until_complete(listening)??;
+        serve(&mut event_loop, &server, ready)?;
+        Ok(echoed.get())
+    })
+}
+
+async fn echo(
+    mut reader: StreamReader,
+    writer: StreamWriter,
+    echoed: Rc<Cell<u64>>,
+) -> io::Result<()> {
+    loop {
+        let data = reader.read(4 * 1024).await?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        writer.write(&data);
+        writer.drain().await?;
+        echoed.set(echoed.get() + data.len() as u64);
+    }
+}
+
+fn event_loop(selector: &str) -> io::Result<EventLoop> {
+    EventLoop::builder().selector(by_name(selector)?).build()
+}
+
+/// Runs until it is stopped, and then until the clients, who have gone, are seen to be gone.
+fn serve(event_loop: &mut EventLoop, server: &Server, ready: Ready) -> io::Result<()> {
+    let remote = event_loop.remote();
+    ready.announce(server.local_addrs()[0], move || _ = remote.stop());
+    event_loop.run_forever()?;
+    server.close();
+    event_loop.run_until_complete(server.wait_closed())?;
+    // The last connections are over; their tasks may have one step left, to see it.
+    while !event_loop.tasks().is_empty() {
+        event_loop.run_once(None)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! tokio's current-thread runtime: tasks, messages from another thread, an echo server.
+
+use std::cell::Cell;
+use std::io;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{LocalSet, spawn_local, yield_now};
+
+use super::echo_server::Ready;
+use super::hub::{Hub, Post, Tally};
+use crate::sample::{Lap, Wrong};
+
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+/// `batches` times: spawns `batch` tasks that are not `Send`, waits until all have run.
+pub(crate) fn local_tasks(batches: u64, batch: u64) -> Result<Lap, Wrong> {
+    let runtime = runtime()?;
+    let ran = Rc::new(Cell::new(0));
+    let (lap, ()) = Lap::time(batches * batch, || {
+        LocalSet::new().block_on(&runtime, async {
+            for done in 1..=batches {
+                for _ in 0..batch {
+                    let ran = Rc::clone(&ran);
+                    drop(spawn_local(async move { ran.set(ran.get() + 1) }));
+                }
+                while ran.get() < done * batch {
+                    yield_now().await;
+                }
+            }
+        });
+    });
+    Wrong::unless_equal("tasks that ran", ran.get(), batches * batch)?;
+    Ok(lap)
+}
+
+/// Messages arrive through a channel without bound: cheaper here than a task for each.
+pub(crate) struct Channel;
+
+impl Hub for Channel {
+    fn run(busy: bool, tally: Arc<Tally>, start: impl FnOnce(Post)) -> Result<(), Wrong> {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        runtime()?.block_on(async {
+            if busy {
+                let tally = Arc::clone(&tally);
+                drop(tokio::spawn(async move {
+                    while !tally.is_complete() {
+                        yield_now().await;
+                    }
+                }));
+            }
+            start(Box::new(move |value| _ = sender.send(value)));
+            // As a task, like the busy one: what `block_on` itself polls is scheduled otherwise.
+            let receiving = tokio::spawn(async move {
+                while let Some(value) = receiver.recv().await {
+                    if tally.take(value) {
+                        break;
+                    }
+                }
+            });
+            receiving.await.map_err(|error| Wrong(format!("the receiving task: {error}")))
+        })
+    }
+}
+
+pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
+    let echoed = Arc::new(AtomicU64::new(0));
+    runtime()?.block_on(async {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let (stop, stopped) = oneshot::channel();
+        ready.announce(listener.local_addr()?, move || _ = stop.send(()));
+        let count = Arc::clone(&echoed);
+        drop(tokio::spawn(async move {
+            while let Ok((stream, _peer)) = listener.accept().await {
+                drop(tokio::spawn(echo(stream, Arc::clone(&count))));
+            }
+        }));
+        // A closed channel stops as well: the starter has gone.
+        _ = stopped.await;
+        io::Result::Ok(())
+    })?;
+    Ok(echoed.load(Ordering::Relaxed))
+}
+
+async fn echo(mut stream: TcpStream, echoed: Arc<AtomicU64>) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = vec![0; 4 * 1024];
+    loop {
+        let count = stream.read(&mut buffer).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        stream.write_all(&buffer[..count]).await?;
+        echoed.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,89 @@
+//! [`Workload`]: what is measured. Each file checks its own answers.
+
+mod echo;
+mod load;
+mod ready;
+mod select;
+mod timers;
+mod wake;
+
+use std::fmt;
+
+use crate::sample::{Contest, Plan};
+
+/// A family of contests, `timers`, whose members are `timers/churn` and so on.
+pub struct Workload {
+    /// The family's name.
+    pub name: &'static str,
+    /// What is measured, in a line.
+    pub about: &'static str,
+    contests: fn(&Plan) -> Vec<Contest>,
+}
+
+impl Workload {
+    /// Every workload there is.
+    pub const ALL: &[Self] = &[
+        Self { name: "ready", about: "the ready queue: callback, task", contests: ready::contests },
+        Self {
+            name: "timers",
+            about: "timer stores alone: insert_pop, ordered, churn, cancel99, hold, reschedule",
+            contests: timers::contests,
+        },
+        Self {
+            name: "select",
+            about: "selectors alone: wait, register",
+            contests: select::contests,
+        },
+        Self {
+            name: "wake",
+            about: "messages from another thread: to a loop that is parked, that is busy",
+            contests: wake::contests,
+        },
+        Self {
+            name: "echo",
+            about: "echo servers on loopback, 64 connections: small, streams; _cpu: what they cost",
+            contests: echo::contests,
+        },
+    ];
+
+    /// The contests of this family that `pattern` names: the family, or one member of it.
+    pub fn contests(&self, plan: &Plan, pattern: &str) -> Vec<Contest> {
+        let mut contests = (self.contests)(plan);
+        contests.retain(|contest| pattern == self.name || pattern == contest.workload());
+        contests
+    }
+}
+
+impl fmt::Debug for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workload").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: Plan = Plan { quick: true, seed: 1 };
+
+    #[test]
+    fn a_family_names_all_its_members_and_a_member_itself() {
+        let timers = Workload::ALL.iter().find(|workload| workload.name == "timers").unwrap();
+        assert_eq!(timers.contests(&PLAN, "timers").len(), 12);
+        let churn = timers.contests(&PLAN, "timers/churn");
+        assert_eq!(churn.len(), 2);
+        assert!(churn.iter().all(|contest| contest.workload() == "timers/churn"));
+        assert!(timers.contests(&PLAN, "timers/none").is_empty());
+        assert!(timers.contests(&PLAN, "tim").is_empty());
+    }
+
+    #[test]
+    fn members_bear_their_familys_name() {
+        for workload in Workload::ALL {
+            for contest in workload.contests(&PLAN, workload.name) {
+                let family = contest.workload().split('/').next();
+                assert_eq!(family, Some(workload.name), "{}", contest.workload());
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Messages from another thread, to a loop that sleeps and to a loop that is busy.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Instant;
+
+use crate::rival::hub::{Hub, Post, Tally};
+use crate::rival::loop_core::{self, Calls};
+use crate::rival::tokio::Channel;
+use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
+
+pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
+    let contest = |name, busy, n| {
+        let ours = Subject::new(loop_core::name(), move |_seed| round::<Calls>(busy, n));
+        let tokio = Subject::new("tokio", move |_seed| round::<Channel>(busy, n));
+        Contest::new(name, &[("n", n)], vec![ours, tokio])
+    };
+    vec![
+        contest("wake/parked", false, plan.size(5_000, 20_000)),
+        contest("wake/busy", true, plan.size(100_000, 500_000)),
+    ]
+}
+
+/// Parked: one message at a time, each waited for, so that the loop has nothing to do but sleep:
+/// the time of a round trip. Busy: all messages at once, while the loop also runs a callback or
+/// task that never ends: the time between two messages.
+fn round<H: Hub>(busy: bool, n: u64) -> Result<Lap, Wrong> {
+    let tally = Tally::new(n);
+    let (go, started) = mpsc::channel::<Post>();
+    let sender = thread::spawn({
+        let tally = Arc::clone(&tally);
+        move || {
+            let Ok(post) = started.recv() else { return None };
+            if !busy {
+                tally.watch();
+            }
+            let start = Instant::now();
+            for value in 0..n {
+                post(value);
+                if !busy {
+                    tally.wait_for(value + 1);
+                }
+            }
+            Some(start)
+        }
+    });
+    let ran = H::run(busy, Arc::clone(&tally), move |post| _ = go.send(post));
+    // A loop that failed never takes the messages that a sender may be waiting for: leave it.
+    ran?;
+    let finished = tally.finished()?;
+    let start = sender.join().ok().flatten().ok_or(Wrong("the sender failed".into()))?;
+    Ok(Lap { elapsed: finished.duration_since(start), ops: n })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes messages on the loop's thread from a plain channel, with a fault.
+    struct Faulty<const LOSES: bool>;
+
+    impl<const LOSES: bool> Hub for Faulty<LOSES> {
+        fn run(_busy: bool, tally: Arc<Tally>, start: impl FnOnce(Post)) -> Result<(), Wrong> {
+            let (sender, receiver) = mpsc::channel();
+            start(Box::new(move |value| {
+                if !(LOSES && value == 3) {
+                    _ = sender.send(value);
+                }
+            }));
+            while let Ok(value) = receiver.recv() {
+                tally.take(value);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_subject_takes_all_messages_in_order() {
+        for busy in [false, true] {
+            assert_eq!(round::<Calls>(busy, 1_000).unwrap().ops, 1_000, "loop-core");
+            assert_eq!(round::<Channel>(busy, 1_000).unwrap().ops, 1_000, "tokio");
+            assert_eq!(round::<Faulty<false>>(busy, 1_000).unwrap().ops, 1_000);
+        }
+    }
+
+    #[test]
+    fn a_lost_message_is_noticed() {
+        assert!(round::<Faulty<true>>(true, 1_000).is_err());
+    }
+}

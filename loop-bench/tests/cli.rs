@@ -1,0 +1,55 @@
+//! The program from outside: what it prints, writes and exits with.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::{env, fs, process};
+
+fn loop_bench(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_loop-bench")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn list_names_every_workload() {
+    let output = loop_bench(&["list"]);
+    assert!(output.status.success());
+    for name in ["ready", "timers", "select", "wake", "echo"] {
+        assert!(text(&output.stdout).lines().any(|line| line.starts_with(name)), "{name}");
+    }
+}
+
+#[test]
+fn an_unknown_workload_is_refused_before_anything_runs() {
+    let output = loop_bench(&["run", "ready/callback", "nonsense"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("nonsense"));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_run_writes_the_machine_and_a_row_for_each_subject() {
+    let file: PathBuf = env::temp_dir().join(format!("loop-bench-test-{}.json", process::id()));
+    let output = loop_bench(&[
+        "run",
+        "ready/callback",
+        "--quick",
+        "--seed",
+        "7",
+        "--json",
+        file.to_str().unwrap(),
+    ]);
+    let written = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    assert!(output.status.success(), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("seed 7\n"));
+
+    let lines: Vec<&str> = written.lines().collect();
+    assert_eq!(lines.len(), 3, "{written}");
+    assert!(lines[0].starts_with(r#"{"machine":{"cpu":"#), "{}", lines[0]);
+    assert!(lines[1].starts_with(r#"{"workload":"ready/callback","subject":"loop-core/"#));
+    assert!(lines[2].starts_with(r#"{"workload":"ready/callback","subject":"std","params":{"#));
+    assert!(lines[1..].iter().all(|line| line.ends_with(r#","samples":3}"#)), "{written}");
+}
