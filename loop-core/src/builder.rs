@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use loop_selector::{Events, Selector, default_selector};
+use loop_selector::{Selector, default_selector};
 use loop_timer::TimerHeap;
 
 use crate::clock::{Clock, MonotonicClock};
@@ -100,7 +100,7 @@ impl Builder {
             slow_callback_duration: Cell::new(Duration::from_millis(100)),
         });
         current::add(&inner);
-        Ok(EventLoop::assemble(LoopRef { inner }, Events::new()))
+        Ok(EventLoop::assemble(LoopRef { inner }))
     }
 }
 

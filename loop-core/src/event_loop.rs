@@ -9,7 +9,6 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use loop_selector::Events;
 use loop_timer::TimerHeap;
 
 use crate::builder::Builder;
@@ -17,7 +16,7 @@ use crate::current::{self, EnterGuard};
 use crate::error::LoopError;
 use crate::guard::{self, DESTRUCTOR};
 use crate::loop_ref::LoopRef;
-use crate::run_once::run_once;
+use crate::run_once::{Scratch, run_once};
 use crate::task::{self, Root, TaskKey};
 
 /// An event loop: the thing that runs callbacks and tasks, one at a time, on one thread.
@@ -27,7 +26,7 @@ use crate::task::{self, Root, TaskKey};
 /// a running loop (B-LOOP-10, B-LOOP-20). Dropping the loop closes it.
 pub struct EventLoop {
     lp: LoopRef,
-    events: Events,
+    scratch: Scratch,
 }
 
 impl EventLoop {
@@ -44,8 +43,8 @@ impl EventLoop {
         Builder::default()
     }
 
-    pub(crate) fn assemble(lp: LoopRef, events: Events) -> Self {
-        EventLoop { lp, events }
+    pub(crate) fn assemble(lp: LoopRef) -> Self {
+        EventLoop { lp, scratch: Scratch::default() }
     }
 
     /// A reference for callbacks and tasks to hold.
@@ -118,7 +117,7 @@ impl EventLoop {
     /// As [`run_forever`](Self::run_forever).
     pub fn run_once(&mut self, limit: Option<Duration>) -> Result<(), LoopError> {
         let _entered = self.enter()?;
-        run_once(&self.lp, &mut self.events, &mut None, limit)
+        run_once(&self.lp, &mut self.scratch, &mut None, limit)
     }
 
     fn enter(&self) -> Result<EnterGuard, LoopError> {
@@ -131,7 +130,7 @@ impl EventLoop {
     fn run(&mut self, root: &mut Option<Root<'_>>) -> Result<(), LoopError> {
         loop {
             // Taken before the iteration would lose a stop that is asked for in it (B-LOOP-08).
-            run_once(&self.lp, &mut self.events, root, None)?;
+            run_once(&self.lp, &mut self.scratch, root, None)?;
             if self.lp.inner.stopping.get() {
                 return Ok(());
             }

@@ -68,7 +68,7 @@ struct State<T, E> {
 }
 
 /// Why a result was not taken: [`LoopFuture::set_result`], [`LoopFuture::set_error`].
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompleteError<V> {
     /// The future is done already; its outcome stays, and the value comes back (B-FUT-02).

@@ -22,7 +22,11 @@ use crate::report::{ExceptionContext, Failure};
 pub trait IoHandler {
     /// Called on the loop's thread with what is ready, masked by what is wanted at this moment.
     /// A panic is reported and the registration stays.
-    fn ready(&self, readiness: Readiness);
+    ///
+    /// `buffer` is the loop's, empty until a handler makes it larger: a place to read into that all
+    /// handlers share, so that an idle one owns no buffer. What it holds is whatever the last handler
+    /// left there.
+    fn ready(&self, readiness: Readiness, buffer: &mut Vec<u8>);
 }
 
 impl LoopRef {
@@ -111,7 +115,7 @@ pub(crate) fn collect(lp: &LoopRef, events: &Events) {
 
 /// Phase 6: calls whoever the descriptor has, if the registration is still this one and still wants
 /// it.
-pub(crate) fn run_ready(lp: &LoopRef, token: Token, readiness: Readiness) {
+pub(crate) fn run_ready(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
     let (handler, context, readiness) = {
         let io = lp.inner.io.borrow();
         let Some(entry) = io.get(token) else { return };
@@ -129,7 +133,7 @@ pub(crate) fn run_ready(lp: &LoopRef, token: Token, readiness: Readiness) {
     let timing = Timing::start(lp, |context| context.subject = describe(lp, token));
     guard::guarded(lp, "an I/O handler failed", move || {
         if !readiness.is_empty() {
-            context.run(|| handler.ready(readiness));
+            context.run(|| handler.ready(readiness, buffer));
         }
         drop((handler, context));
     });

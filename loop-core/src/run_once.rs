@@ -26,21 +26,29 @@ use crate::task::{self, Root};
 /// No wait is longer: clocks and kernels have had trouble with more (B-LOOP-06).
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// Memory that the loop's owner lends to each iteration.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    events: Events,
+    /// For handlers to read into; see [`IoHandler::ready`](crate::IoHandler::ready).
+    buffer: Vec<u8>,
+}
+
 pub(crate) fn run_once(
     lp: &LoopRef,
-    events: &mut Events,
+    scratch: &mut Scratch,
     root: &mut Option<Root<'_>>,
     limit: Option<Duration>,
 ) -> Result<(), LoopError> {
     lp.inner.iteration.set(lp.inner.iteration.get().wrapping_add(1));
     readiness::flush_changes(lp);
     let timeout = timeout(lp, limit);
-    select(lp, events, timeout)?;
+    select(lp, &mut scratch.events, timeout)?;
     collect_inbox(lp);
     signals::collect(lp);
-    readiness::collect(lp, events);
+    readiness::collect(lp, &scratch.events);
     collect_timers(lp);
-    run_ready(lp, root);
+    run_ready(lp, &mut scratch.buffer, root);
     Ok(())
 }
 
@@ -115,12 +123,12 @@ fn collect_timers(lp: &LoopRef) {
 }
 
 /// Phase 6 (B-LOOP-02).
-fn run_ready(lp: &LoopRef, root: &mut Option<Root<'_>>) {
+fn run_ready(lp: &LoopRef, buffer: &mut Vec<u8>, root: &mut Option<Root<'_>>) {
     let ready = &lp.inner.ready;
     ready.begin_batch();
     while let Some(entry) = ready.next_of_batch() {
         match entry {
-            Ready::Io(token, readiness) => readiness::run_ready(lp, token, readiness),
+            Ready::Io(token, readiness) => readiness::run_ready(lp, token, readiness, buffer),
             Ready::Task(key) => task::step(lp, key, root),
             Ready::Handle(handle) => guard::run_handle(lp, handle),
             Ready::Remote(handle) => guard::run_remote(lp, handle),

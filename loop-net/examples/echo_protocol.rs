@@ -3,7 +3,9 @@
 //! `cargo run --release -p loop-net --example echo_protocol [PORT]`, then `nc 127.0.0.1 7777`.
 //! Ctrl-C ends it.
 
-use loop_net::{EventLoop, Net, Protocol, Signal, Transport};
+use std::time::Duration;
+
+use loop_net::{EventLoop, Net, Protocol, Signal, Transport, timeout};
 
 #[derive(Default)]
 struct Echo {
@@ -52,6 +54,14 @@ fn main() -> std::io::Result<()> {
     }
     println!("listening on {} ({})", server.local_addrs()[0], event_loop.selector_name());
     event_loop.run_forever()?;
-    println!("{} connections open, closing", server.connections());
+
+    println!("closing {} connections", server.connections());
+    server.close();
+    server.close_clients();
+    let closed = timeout(Duration::from_secs(5), server.wait_closed());
+    if event_loop.run_until_complete(closed)?.is_err() {
+        server.abort_clients();
+        event_loop.run_until_complete(server.wait_closed())?;
+    }
     Ok(())
 }

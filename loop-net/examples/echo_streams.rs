@@ -3,7 +3,7 @@
 //! `cargo run --release -p loop-net --example echo_streams [PORT]`, then `nc 127.0.0.1 7777`.
 //! Ctrl-C ends it.
 
-use loop_net::{EventLoop, Net, Signal};
+use loop_net::{LoopFuture, LoopRef, Net, Signal, StreamReader, StreamWriter, run};
 
 fn main() -> std::io::Result<()> {
     let port = match std::env::args().nth(1) {
@@ -12,24 +12,28 @@ fn main() -> std::io::Result<()> {
         })?,
         None => 7777,
     };
-    let mut event_loop = EventLoop::new()?;
-    let net = Net::os(&event_loop);
-    let server = net.tcp_server(("127.0.0.1", port)).serve_streams(async |mut reader, writer| {
-        loop {
-            let data = reader.read(64 * 1024).await?;
-            if data.is_empty() {
-                return std::io::Result::Ok(());
+    run(async {
+        let lp = LoopRef::current();
+        let echo = async |mut reader: StreamReader, writer: StreamWriter| {
+            loop {
+                let data = reader.read(64 * 1024).await?;
+                if data.is_empty() {
+                    return std::io::Result::Ok(());
+                }
+                writer.write(&data);
+                writer.drain().await?;
             }
-            writer.write(&data);
-            writer.drain().await?;
+        };
+        let server = Net::os(&lp).tcp_server(("127.0.0.1", port)).serve_streams(echo).await?;
+        let interrupted: LoopFuture<()> = lp.create_future();
+        for signal in [Signal::INT, Signal::TERM] {
+            let interrupted = interrupted.clone();
+            lp.add_signal_handler(signal, move || {
+                let _ = interrupted.set_result(()); // A second signal finds it set.
+            })?;
         }
-    });
-    let server = event_loop.run_until_complete(server)??;
-    for signal in [Signal::INT, Signal::TERM] {
-        let lp = event_loop.loop_ref();
-        event_loop.add_signal_handler(signal, move || lp.stop())?;
-    }
-    println!("listening on {} ({})", server.local_addrs()[0], event_loop.selector_name());
-    event_loop.run_forever()?;
-    Ok(())
+        println!("listening on {} ({})", server.local_addrs()[0], lp.selector_name());
+        // Whatever is left of the connections' tasks is cancelled when `run` returns.
+        interrupted.await.map_err(std::io::Error::other)
+    })?
 }

@@ -141,7 +141,7 @@ struct Ready {
 }
 
 impl IoHandler for Ready {
-    fn ready(&self, _: Readiness) {
+    fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
         self.ready.set(true);
         let waker = self.waker.borrow_mut().take();
         if let Some(waker) = waker {

@@ -91,4 +91,8 @@ pub use stream::{ReadError, StreamReader, StreamWriter};
 pub use transport::{ProtocolBusy, ProtocolRef, Transport, WriteState};
 
 #[doc(no_inline)]
-pub use loop_core::{EventLoop, LoopRef, Outcome, Signal, run};
+pub use loop_core::{EventLoop, LoopFuture, LoopRef, Outcome, Signal, run, sleep, spawn, timeout};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -13,7 +13,7 @@ use crate::server::TcpServerBuilder;
 /// The network that a program is handed: all entry points are methods of this value, so that a test
 /// can hand it another network.
 ///
-/// Cheap to clone; connections made through clones share their read buffer.
+/// Cheap to clone; connections made through clones share one buffer for what their hooks write.
 #[derive(Clone)]
 pub struct Net {
     pub(crate) shared: Rc<Shared>,

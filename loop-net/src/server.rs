@@ -1,6 +1,7 @@
 //! Servers: listening sockets and what they accept.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -132,6 +133,8 @@ impl TcpServerBuilder {
         let state = Rc::new(State {
             closed: Cell::new(false),
             connections: Cell::new(0),
+            clients: RefCell::default(),
+            next_client: Cell::new(0),
             done: lp.create_future(),
         });
         let factory = Rc::new(factory);
@@ -200,7 +203,11 @@ type Factory = Box<dyn Fn() -> Box<dyn AnyProtocol>>;
 /// What listeners, connections and the server's user share.
 struct State {
     closed: Cell<bool>,
+    /// Connections that are not over: also those whose start-up has not begun.
     connections: Cell<usize>,
+    /// The same connections, weakly, in the order in which they were accepted.
+    clients: RefCell<BTreeMap<u64, Weak<Conn>>>,
+    next_client: Cell<u64>,
     /// Completed once the server is closed and its last connection is over.
     done: LoopFuture<()>,
 }
@@ -217,11 +224,13 @@ impl State {
 /// Counts one connection for as long as it lives.
 struct Accepted {
     state: Rc<State>,
+    client: u64,
 }
 
 impl Drop for Accepted {
     fn drop(&mut self) {
         self.state.connections.set(self.state.connections.get() - 1);
+        self.state.clients.borrow_mut().remove(&self.client);
         self.state.check_done();
     }
 }
@@ -260,6 +269,24 @@ impl Server {
         }
         self.state.closed.set(true);
         self.state.check_done();
+    }
+
+    /// Closes every connection that was accepted: what is buffered is flushed first. Works before and
+    /// after [`close`](Self::close) (B-SRV-05).
+    pub fn close_clients(&self) {
+        self.each_client(Conn::close);
+    }
+
+    /// Aborts every connection that was accepted: what is buffered is dropped (B-SRV-05).
+    pub fn abort_clients(&self) {
+        self.each_client(Conn::abort);
+    }
+
+    fn each_client(&self, end: impl Fn(&Conn)) {
+        let clients: Vec<Weak<Conn>> = self.state.clients.borrow().values().cloned().collect();
+        for client in clients.iter().filter_map(Weak::upgrade) {
+            end(&client);
+        }
     }
 
     /// Waits until the server is closed and its last connection is over, in whichever order
@@ -303,10 +330,13 @@ impl Listener {
             // The factory closed the server; nobody waits for this connection (B-SRV-12).
             Ok(_) if self.state.closed.get() => {}
             Ok(protocol) => {
-                self.state.connections.set(self.state.connections.get() + 1);
-                let owner = Box::new(Accepted { state: self.state.clone() });
+                let state = &self.state;
+                state.connections.set(state.connections.get() + 1);
+                let client = state.next_client.replace(state.next_client.get() + 1);
+                let owner = Box::new(Accepted { state: state.clone(), client });
                 // The start-up is queued with a reference of its own.
-                drop(Conn::start(&self.shared, socket, protocol, Some(owner), None));
+                let conn = Conn::start(&self.shared, socket, protocol, Some(owner), None);
+                state.clients.borrow_mut().insert(client, Rc::downgrade(&conn));
             }
             Err(panic) => {
                 self.shared.report("a protocol factory failed", panic, self.describe());
@@ -340,7 +370,7 @@ impl Listener {
 
 impl IoHandler for Listener {
     /// Accepts until nobody waits, up to the backlog (B-SRV-07 to 10).
-    fn ready(&self, _: Readiness) {
+    fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
         for _ in 0..self.backlog {
             // A factory may have closed the server.
             if self.state.closed.get() {

@@ -77,14 +77,12 @@ fn deliver_or_poll(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
         (body, kept.or_else(spare), values, join)
     };
     let waker = waker.unwrap_or_else(|| TaskWaker::new(inner.inbox.clone(), key));
-    if join.header().has(REQUESTED) {
-        drop_body(lp, key, body, &mut values);
-        return end(lp, key, &join, Some(join.header().cancelled()), Some(waker), values);
-    }
-    let mut context = Context::from_waker(waker.waker());
     let mut body = body;
-    let polled = {
+    let polled = if join.header().has(REQUESTED) {
+        Ok(Poll::Ready(()))
+    } else {
         let _current = Current::enter(inner, key);
+        let mut context = Context::from_waker(waker.waker());
         match &mut body {
             Some(body) => {
                 // Caught inside the context, so that it keeps what was written before a panic.
@@ -98,24 +96,21 @@ fn deliver_or_poll(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
             },
         }
     };
-    match polled {
-        Ok(Poll::Pending) => suspend(inner, key, body, waker, values),
-        Ok(Poll::Ready(())) => {
-            drop_body(lp, key, body, &mut values);
-            // A request that the body ended without suspending for (B-TASK-13).
-            let late = join.header().has(REQUESTED).then(|| join.header().cancelled());
-            end(lp, key, &join, late, Some(waker), values);
-        }
+    let (panicked, abort) = match polled {
+        Ok(Poll::Pending) => return suspend(inner, key, body, waker, values),
+        Ok(Poll::Ready(())) => (None, None),
         Err(payload) => {
             let abort = payload.downcast_ref::<LoopAbort>().copied();
-            let error = TaskError::Panicked(PanicError::new(payload));
-            drop_body(lp, key, body, &mut values);
-            end(lp, key, &join, Some(error), Some(waker), values);
-            // An abort is the outcome of the task, and it ends the run (B-TASK-22).
-            if let Some(abort) = abort {
-                abort.raise();
-            }
+            (Some(TaskError::Panicked(PanicError::new(payload))), abort)
         }
+    };
+    let abort = drop_body(lp, key, body, &mut values).or(abort);
+    // A request counts also if the body ended without suspending for it; a panic wins (B-TASK-13).
+    let cancelled = || join.header().has(REQUESTED).then(|| join.header().cancelled());
+    end(lp, key, &join, panicked.or_else(cancelled), Some(waker), values);
+    // An abort is the outcome of the task, and it ends the run (B-TASK-22).
+    if let Some(abort) = abort {
+        abort.raise();
     }
 }
 
@@ -147,10 +142,18 @@ fn suspend(inner: &Inner, key: TaskKey, body: Option<Body>, waker: TaskWaker, va
     }
 }
 
-/// Drops a body with its task current, in its context, and the loop usable (B-TASK-31).
-fn drop_body(lp: &LoopRef, key: TaskKey, body: Option<Body>, values: &mut Snapshot) {
+/// Drops a body with its task current, in its context, and the loop usable (B-TASK-31). An abort that
+/// comes of it is handed back, for the task has to end first.
+fn drop_body(
+    lp: &LoopRef,
+    key: TaskKey,
+    body: Option<Body>,
+    values: &mut Snapshot,
+) -> Option<LoopAbort> {
     let _current = Current::enter(&lp.inner, key);
-    values.run_keeping(|| guard::discard(lp, body));
+    let discard = AssertUnwindSafe(|| guard::discard(lp, body));
+    let aborted = values.run_keeping(|| panic::catch_unwind(discard)).err()?;
+    aborted.downcast_ref::<LoopAbort>().copied()
 }
 
 /// Takes the task off the table and tells who waits (B-TASK-30: the body is gone by now). `values` is
@@ -193,7 +196,10 @@ pub(crate) fn drop_all(lp: &LoopRef) {
             tasks.get_mut(key).map(|entry| (entry.body.take(), std::mem::take(&mut entry.values)))
         };
         let Some((body, mut values)) = taken else { continue };
-        drop_body(lp, key, body, &mut values);
+        let abort = drop_body(lp, key, body, &mut values);
         end(lp, key, &join, Some(TaskError::Closed), None, values);
+        if let Some(abort) = abort {
+            abort.raise();
+        }
     }
 }

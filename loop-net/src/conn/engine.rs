@@ -32,8 +32,6 @@ const KEEP_GATHER: usize = 4 * HIGH_WATER;
 /// What the connections of one loop share, so that an idle one owns no buffer.
 pub(crate) struct Shared {
     pub(crate) lp: LoopRef,
-    /// Where reads go; taken while one is being delivered.
-    read_buffer: Cell<Box<[u8]>>,
     /// What the outermost running hook has written, and whose hook that is. A hook inside another's
     /// (a write to another connection that fills its buffer calls `pause_writing` there) gathers
     /// nothing: its writes are sent at once.
@@ -43,12 +41,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(lp: LoopRef) -> Rc<Self> {
-        Rc::new(Shared {
-            lp,
-            read_buffer: Cell::default(),
-            gather: RefCell::default(),
-            gatherer: Cell::new(ptr::null()),
-        })
+        Rc::new(Shared { lp, gather: RefCell::default(), gatherer: Cell::new(ptr::null()) })
     }
 
     /// Reports a panic of user code that concerns a connection.
@@ -236,10 +229,13 @@ impl Conn {
         if !self.takes_writes() {
             return self.info.refuse();
         }
+        // Several pieces leave in one call also where no hook gathers them.
+        let gathering = if pieces.len() > 1 { Gathering::enter(self) } else { None };
         for piece in pieces {
             // `as_ref` is user code, so no borrow is held here.
             self.append(piece.as_ref());
         }
+        drop(gathering);
         self.after_write()
     }
 
@@ -249,6 +245,10 @@ impl Conn {
 
     /// Inside a hook bytes are gathered, else they are sent at once, behind what is buffered.
     fn append(&self, data: &[u8]) {
+        // An earlier piece of the same write may have failed.
+        if data.is_empty() || self.state.get().is_lost() {
+            return;
+        }
         if !self.gathers() {
             return self.send(data);
         }
@@ -299,11 +299,8 @@ impl Conn {
     }
 
     fn send(&self, data: &[u8]) {
-        // An earlier piece of the same write may have failed.
-        if !data.is_empty() && !self.state.get().is_lost() {
-            let sent = self.try_send(data);
-            self.after_send(sent);
-        }
+        let sent = self.try_send(data);
+        self.after_send(sent);
     }
 
     /// Sends what the socket takes now and buffers the rest; behind buffered bytes it only buffers
@@ -393,12 +390,11 @@ impl Conn {
         self.advance(|state| state.pause_reading(paused));
     }
 
-    fn read_ready(&self) {
-        let mut buffer = self.shared.read_buffer.take();
-        if buffer.is_empty() {
-            buffer = vec![0; READ_SIZE].into_boxed_slice();
+    fn read_ready(&self, buffer: &mut Vec<u8>) {
+        if buffer.len() < READ_SIZE {
+            buffer.resize(READ_SIZE, 0);
         }
-        match self.socket.recv(&mut buffer) {
+        match self.socket.recv(buffer) {
             Ok(0) => self.peer_ended(),
             Ok(count) => {
                 let called = self.hook(|protocol| protocol.data_received(&buffer[..count]));
@@ -409,7 +405,6 @@ impl Conn {
             Err(error) if is_transient(&error) => {}
             Err(error) => self.fail("read from", error),
         }
-        self.shared.read_buffer.set(buffer);
     }
 
     fn peer_ended(&self) {
@@ -520,9 +515,9 @@ impl Conn {
 }
 
 impl IoHandler for Conn {
-    fn ready(&self, readiness: Readiness) {
+    fn ready(&self, readiness: Readiness, buffer: &mut Vec<u8>) {
         if readiness.is_readable() && self.state.get().is_reading() {
-            self.read_ready();
+            self.read_ready(buffer);
         }
         if readiness.is_writable() && !self.buf.borrow().is_empty() {
             self.write_ready();
@@ -548,6 +543,27 @@ enum Sent {
     /// The buffer was empty and is not any more.
     Buffering,
     Failed(io::Error),
+}
+
+/// What is written to a connection meanwhile leaves in one call at the end.
+struct Gathering<'a>(&'a Conn);
+
+impl<'a> Gathering<'a> {
+    /// `None` while something is gathered already.
+    fn enter(conn: &'a Conn) -> Option<Self> {
+        if !conn.shared.gatherer.get().is_null() {
+            return None;
+        }
+        conn.shared.gatherer.set(conn);
+        Some(Gathering(conn))
+    }
+}
+
+impl Drop for Gathering<'_> {
+    fn drop(&mut self) {
+        self.0.send_gathered();
+        self.0.shared.gatherer.set(ptr::null());
+    }
 }
 
 /// A hook at work: the protocol is out of its slot. Ending it sends what the hook wrote and puts the

@@ -1,0 +1,233 @@
+//! What the tests share: a watchdog, traces, loops on every backend, and a selector that logs.
+#![allow(dead_code)] // Each test binary uses some of it.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use loop_core::{
+    AsSource, Builder, EventLoop, ExceptionContext, Interest, LoopRef, RegisterError, Selector,
+    Token, VirtualClock,
+};
+use loop_selector::{Events, Registry, Waker, available, by_name};
+
+/// Ends the process if it is not dropped within 20 s: a hang becomes a failure with a name.
+pub struct Watchdog(#[allow(dead_code)] mpsc::Sender<()>);
+
+pub fn watchdog() -> Watchdog {
+    let name = std::thread::current().name().unwrap_or("main").to_owned();
+    let (alive, gone) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if gone.recv_timeout(Duration::from_secs(20)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{name} hangs");
+            std::process::abort();
+        }
+    });
+    Watchdog(alive)
+}
+
+/// Runs a test on a loop of each backend.
+pub fn for_each_backend(test: impl Fn(Builder)) {
+    let _watchdog = watchdog();
+    for name in available() {
+        eprintln!("backend {name}");
+        test(EventLoop::builder().selector(by_name(name).unwrap()));
+    }
+}
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+pub struct Trace(Rc<RefCell<Vec<String>>>);
+
+impl Trace {
+    pub fn new() -> Trace {
+        Trace::default()
+    }
+
+    pub fn push(&self, what: impl Into<String>) {
+        self.0.borrow_mut().push(what.into());
+    }
+
+    /// A callback that notes that it ran.
+    pub fn note(&self, what: &'static str) -> impl Fn() + 'static + use<> {
+        let trace = self.clone();
+        move || trace.push(what)
+    }
+
+    /// A value that notes that it was dropped.
+    pub fn on_drop(&self, what: &'static str) -> OnDrop<impl FnMut() + 'static + use<>> {
+        OnDrop(self.note(what))
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.borrow_mut())
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+}
+
+/// Calls its closure when it is dropped.
+pub struct OnDrop<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Makes a closure own a value.
+pub fn keep<T>(_: &T) {}
+
+/// Replaces the exception handler by one that notes each report's message and failure.
+pub fn reports(lp: &LoopRef) -> Trace {
+    let trace = Trace::new();
+    let log = trace.clone();
+    lp.set_exception_handler(Some(Rc::new(move |_, context: &ExceptionContext| {
+        log.push(match &context.failure {
+            Some(failure) => format!("{}: {failure}", context.message),
+            None => context.message.to_string(),
+        });
+    })));
+    trace
+}
+
+/// A loop whose time stands still until it is advanced.
+pub fn virtual_loop() -> (EventLoop, Rc<VirtualClock>) {
+    let clock = Rc::new(VirtualClock::new());
+    (EventLoop::builder().clock(clock.clone()).build().unwrap(), clock)
+}
+
+/// Two ends of a connection; ours does not block.
+pub fn pair() -> (Rc<UnixStream>, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    (Rc::new(ours), theirs)
+}
+
+/// One iteration that does not wait.
+pub fn turn(event_loop: &mut EventLoop) {
+    event_loop.run_once(Some(Duration::ZERO)).unwrap();
+}
+
+/// One call of a selector.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    Register,
+    Modify(Option<Interest>),
+    Deregister,
+    Select { timeout: Option<Duration>, events: usize },
+}
+
+/// The log of a [`LogSelector`], and a switch that makes its `modify` fail.
+#[derive(Clone, Default)]
+pub struct Log {
+    calls: Rc<RefCell<Vec<Call>>>,
+    pub modify_fails: Rc<Cell<bool>>,
+}
+
+impl Log {
+    pub fn take(&self) -> Vec<Call> {
+        std::mem::take(&mut self.calls.borrow_mut())
+    }
+
+    /// The calls that are not waits, since the last `take` of either kind.
+    pub fn take_changes(&self) -> Vec<Call> {
+        let mut calls = self.take();
+        calls.retain(|call| !matches!(call, Call::Select { .. }));
+        calls
+    }
+
+    /// Timeout and number of events of each wait.
+    pub fn take_waits(&self) -> Vec<(Duration, usize)> {
+        let waits = self.take().into_iter().filter_map(|call| match call {
+            Call::Select { timeout, events } => Some((timeout.unwrap_or(Duration::MAX), events)),
+            _ => None,
+        });
+        waits.collect()
+    }
+}
+
+/// A selector that notes what it is asked.
+pub struct LogSelector {
+    inner: Box<dyn Selector>,
+    log: Log,
+}
+
+impl LogSelector {
+    pub fn new(name: &str) -> (Box<LogSelector>, Log) {
+        let log = Log::default();
+        (Box::new(LogSelector { inner: by_name(name).unwrap(), log: log.clone() }), log)
+    }
+
+    fn note(&self, call: Call) {
+        self.log.calls.borrow_mut().push(call);
+    }
+}
+
+impl Selector for LogSelector {
+    fn register(
+        &mut self,
+        owner: Rc<dyn AsSource>,
+        interest: Interest,
+    ) -> Result<Token, RegisterError> {
+        self.note(Call::Register);
+        self.inner.register(owner, interest)
+    }
+
+    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
+        self.note(Call::Modify(interest));
+        if self.log.modify_fails.get() {
+            // As a backend whose kernel refuses: registered, but silent.
+            self.inner.modify(token, None)?;
+            return Err(io::Error::from(io::ErrorKind::OutOfMemory));
+        }
+        self.inner.modify(token, interest)
+    }
+
+    fn rearm(&mut self, token: Token) -> io::Result<()> {
+        self.inner.rearm(token)
+    }
+
+    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
+        self.note(Call::Deregister);
+        self.inner.deregister(token)
+    }
+
+    fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        let result = self.inner.select(events, timeout);
+        self.note(Call::Select { timeout, events: events.len() });
+        result
+    }
+
+    fn registry(&self) -> &Registry {
+        self.inner.registry()
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.as_fd()
+    }
+}
+
+/// Runs a test on a loop of each backend whose selector logs.
+pub fn for_each_logged(test: impl Fn(EventLoop, Log)) {
+    let _watchdog = watchdog();
+    for name in available() {
+        eprintln!("backend {name}");
+        let (selector, log) = LogSelector::new(name);
+        test(EventLoop::builder().selector(selector).build().unwrap(), log);
+    }
+}

@@ -1,0 +1,191 @@
+//! What things cost in allocations, counted.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io::Write;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use common::{pair, turn};
+use loop_core::{EventLoop, Interest, IoHandler, Readiness};
+
+thread_local! {
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts what each thread allocates.
+struct Counting;
+
+// SAFETY: every call goes to `System` unchanged, which keeps the trait's contract; the counter is
+// a thread-local without a destructor, so using it neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's duties are `System`'s.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: `block` came from `System`, by `alloc` above.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const ROUNDS: usize = 100;
+
+/// Allocations a round, once everything that grows has grown.
+fn allocations(mut round: impl FnMut()) -> usize {
+    (0..2 * ROUNDS).for_each(|_| round());
+    let before = ALLOCATED.with(Cell::get);
+    (0..ROUNDS).for_each(|_| round());
+    let count = ALLOCATED.with(Cell::get) - before;
+    assert_eq!(count % ROUNDS, 0, "{count} allocations in {ROUNDS} equal rounds");
+    count / ROUNDS
+}
+
+#[test]
+fn call_soon_is_one_allocation_and_running_it_none() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let captured = [7_u64; 4];
+    assert_eq!(
+        allocations(|| {
+            event_loop.call_soon(move || assert_eq!(captured[3], 7));
+            turn(&mut event_loop);
+        }),
+        1
+    );
+}
+
+#[test]
+fn call_later_is_one_allocation_whether_it_fires_or_is_cancelled() {
+    let mut event_loop = EventLoop::new().unwrap();
+    assert_eq!(
+        allocations(|| {
+            event_loop.call_later(Duration::ZERO, || ());
+            turn(&mut event_loop);
+        }),
+        1
+    );
+    assert_eq!(
+        allocations(|| {
+            event_loop.call_later(Duration::from_secs(1), || ()).cancel();
+            turn(&mut event_loop);
+        }),
+        1
+    );
+}
+
+#[test]
+fn spawn_is_two_allocations_and_a_third_once_its_waker_is_kept() {
+    let mut event_loop = EventLoop::new().unwrap();
+    assert_eq!(
+        allocations(|| {
+            event_loop.spawn(async {}).detach();
+            turn(&mut event_loop);
+        }),
+        2
+    );
+    let kept: Rc<RefCell<Option<Waker>>> = Rc::default();
+    let count = allocations(|| {
+        let keep = kept.clone();
+        let task = event_loop.spawn(poll_fn(move |cx| {
+            let mut kept = keep.borrow_mut();
+            if kept.is_some() {
+                return Poll::Ready(());
+            }
+            *kept = Some(cx.waker().clone());
+            Poll::Pending
+        }));
+        task.detach();
+        turn(&mut event_loop);
+        kept.borrow().as_ref().unwrap().wake_by_ref();
+        turn(&mut event_loop);
+        kept.take();
+    });
+    assert_eq!(count, 3);
+}
+
+#[test]
+fn waking_at_home_and_polling_again_is_no_allocation() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let kept: Rc<RefCell<Option<Waker>>> = Rc::default();
+    let (keep, polls) = (kept.clone(), Rc::new(Cell::new(0)));
+    let count = polls.clone();
+    let task = event_loop.spawn(poll_fn(move |cx| {
+        count.set(count.get() + 1);
+        keep.borrow_mut().get_or_insert_with(|| cx.waker().clone());
+        Poll::<()>::Pending
+    }));
+    turn(&mut event_loop);
+    assert_eq!(
+        allocations(|| {
+            kept.borrow().as_ref().unwrap().wake_by_ref();
+            turn(&mut event_loop);
+        }),
+        0
+    );
+    assert_eq!(polls.get(), 1 + 3 * ROUNDS);
+    task.cancel();
+    turn(&mut event_loop);
+}
+
+#[test]
+fn an_io_event_is_no_allocation() {
+    struct Count(Cell<usize>);
+    impl IoHandler for Count {
+        fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+    let mut event_loop = EventLoop::new().unwrap();
+    let (ours, mut theirs) = pair();
+    theirs.write_all(b"x").unwrap();
+    let handler = Rc::new(Count(Cell::new(0)));
+    let token = event_loop.register_io(ours, Interest::READ, handler.clone()).unwrap();
+    assert_eq!(allocations(|| turn(&mut event_loop)), 0);
+    assert_eq!(handler.0.get(), 3 * ROUNDS);
+    // Changing the interest twice, as a full send buffer does.
+    let both = Interest::READ | Interest::WRITE;
+    assert_eq!(
+        allocations(|| {
+            event_loop.set_interest(token, Some(both));
+            turn(&mut event_loop);
+            event_loop.set_interest(token, Some(Interest::READ));
+            turn(&mut event_loop);
+        }),
+        0
+    );
+}
+
+#[test]
+fn a_reader_runs_without_an_allocation() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let (ours, mut theirs) = pair();
+    theirs.write_all(b"x").unwrap();
+    let runs = Rc::new(Cell::new(0));
+    let count = runs.clone();
+    event_loop.add_reader(&ours, move || count.set(count.get() + 1)).unwrap();
+    assert_eq!(allocations(|| turn(&mut event_loop)), 0);
+    assert_eq!(runs.get(), 3 * ROUNDS);
+}
+
+#[test]
+fn a_sleep_in_a_task_is_no_allocation() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let task = event_loop.spawn(async {
+        loop {
+            loop_core::sleep(Duration::from_nanos(1)).await;
+        }
+    });
+    turn(&mut event_loop);
+    assert_eq!(allocations(|| turn(&mut event_loop)), 0);
+    task.cancel();
+    turn(&mut event_loop);
+}

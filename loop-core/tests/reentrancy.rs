@@ -1,0 +1,327 @@
+//! Random operations from inside every kind of user code: callbacks of every kind, task bodies, the
+//! exception handler, and destructors of whatever these own. Nothing may panic inside the loop, and
+//! every value is dropped exactly once.
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use common::{pair, watchdog};
+use loop_core::{
+    CallbackId, EventLoop, Handle, Interest, IoHandler, LoopFuture, LoopRef, Readiness, Signal,
+    Task, TimerHandle, Token, VirtualClock, sleep, timeout, yield_now,
+};
+use loop_selector::{available, by_name, raise};
+
+/// What all user code of one world shares.
+struct World {
+    lp: LoopRef,
+    seed: Cell<u64>,
+    /// Operations left to do: what keeps a world finite.
+    fuel: Cell<u32>,
+    made: Cell<u32>,
+    dropped: Cell<u32>,
+    ran: Cell<u32>,
+    /// How many payloads of ours the exception handler saw, and what it saw else.
+    ours: Cell<u32>,
+    foreign: RefCell<Vec<String>>,
+    sources: RefCell<Vec<(Rc<UnixStream>, UnixStream)>>,
+    handles: RefCell<Vec<Handle>>,
+    timers: RefCell<Vec<TimerHandle>>,
+    tasks: RefCell<Vec<Task<()>>>,
+    wakers: RefCell<Vec<Waker>>,
+    tokens: RefCell<Vec<Token>>,
+    futures: RefCell<Vec<LoopFuture<u32, ()>>>,
+    callbacks: RefCell<Vec<(LoopFuture<u32, ()>, CallbackId)>>,
+}
+
+/// Owned by all user code: its destructor is user code, too.
+struct Value(Rc<World>);
+
+impl Value {
+    fn new(world: &Rc<World>) -> Value {
+        world.made.set(world.made.get() + 1);
+        Value(world.clone())
+    }
+
+    /// User code runs.
+    fn run(&self) {
+        self.0.ran.set(self.0.ran.get() + 1);
+        for _ in 0..self.0.random(3) {
+            act(&self.0);
+        }
+        if self.0.random(8) == 0 && self.0.fuel.get() > 0 {
+            panic!("ours");
+        }
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        self.0.dropped.set(self.0.dropped.get() + 1);
+        for _ in 0..self.0.random(2) {
+            act(&self.0);
+        }
+    }
+}
+
+impl IoHandler for Value {
+    fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
+        self.run();
+    }
+}
+
+impl World {
+    /// A number below `n`: xorshift64.
+    fn random(&self, n: u64) -> u64 {
+        let mut x = self.seed.get();
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.seed.set(x);
+        x % n
+    }
+
+    /// Takes a random element out, with no borrow left.
+    fn take<T>(&self, list: &RefCell<Vec<T>>) -> Option<T> {
+        let len = list.borrow().len() as u64;
+        if len == 0 {
+            return None;
+        }
+        let index = self.random(len) as usize;
+        Some(list.borrow_mut().swap_remove(index))
+    }
+
+    fn source(&self) -> Rc<UnixStream> {
+        let index = self.random(self.sources.borrow().len() as u64) as usize;
+        self.sources.borrow()[index].0.clone()
+    }
+}
+
+/// Keeps a value for later; what falls out at the other end is dropped unborrowed.
+fn store<T>(list: &RefCell<Vec<T>>, value: T) {
+    list.borrow_mut().push(value);
+    let full = list.borrow().len() > 8;
+    let old = full.then(|| list.borrow_mut().remove(0));
+    drop(old);
+}
+
+/// One random operation on the loop.
+fn act(world: &Rc<World>) {
+    let Some(fuel) = world.fuel.get().checked_sub(1) else { return };
+    world.fuel.set(fuel);
+    let lp = &world.lp;
+    let value = Value::new(world);
+    match world.random(26) {
+        0 => store(&world.handles, lp.call_soon(move || value.run())),
+        1 => {
+            let delay = Duration::from_millis(world.random(4));
+            store(&world.timers, lp.call_later(delay, move || value.run()));
+        }
+        2 => store(&world.tasks, lp.spawn(body(value))),
+        3 => {
+            if let Ok(handle) = lp.add_reader(&world.source(), move || value.run()) {
+                store(&world.handles, handle);
+            }
+        }
+        4 => {
+            if let Ok(handle) = lp.add_writer(&world.source(), move || value.run()) {
+                store(&world.handles, handle);
+            }
+        }
+        5 => _ = lp.remove_reader(&*world.source()),
+        6 => _ = lp.remove_writer(&*world.source()),
+        7 => drop(world.take(&world.handles).map(|handle| handle.cancel())),
+        8 => drop(world.take(&world.timers).map(|timer| timer.cancel())),
+        9 => drop(world.take(&world.tasks).map(|task| task.cancel())),
+        10 => drop(world.take(&world.tasks).map(|task| task.detach())),
+        11 => drop(world.take(&world.wakers).map(|waker| waker.wake())),
+        12 => {
+            let interest = if world.random(2) == 0 { Interest::READ } else { Interest::WRITE };
+            if let Ok(token) = lp.register_io(world.source(), interest, Rc::new(value)) {
+                store(&world.tokens, token);
+            }
+        }
+        13 => drop(world.take(&world.tokens).and_then(|token| lp.deregister_io(token))),
+        14 => {
+            if let Some(token) = world.take(&world.tokens) {
+                let both = Interest::READ | Interest::WRITE;
+                lp.set_interest(token, (world.random(2) == 0).then_some(both));
+                store(&world.tokens, token);
+            }
+        }
+        15 => {
+            let future: LoopFuture<u32, ()> = lp.create_future();
+            let id = future.add_done_callback(move || value.run());
+            store(&world.futures, future.clone());
+            store(&world.callbacks, (future, id));
+        }
+        16 => drop(world.take(&world.futures).map(|future| future.set_result(1).is_ok())),
+        17 => drop(world.take(&world.futures).map(|future| future.cancel())),
+        18 => drop(world.take(&world.callbacks).map(|(on, id)| on.remove_done_callback(id))),
+        19 => {
+            if let Some(task) = world.take(&world.tasks) {
+                task.add_done_callback(move || value.run());
+                store(&world.tasks, task);
+            }
+        }
+        20 => {
+            if let Ok(handle) = lp.add_signal_handler(Signal::USR1, move || value.run()) {
+                store(&world.handles, handle);
+                raise(Signal::USR1).unwrap();
+            }
+        }
+        21 => _ = lp.remove_signal_handler(Signal::USR1),
+        22 => {
+            // Send values cannot hold a world: a call from elsewhere finds it through its loop.
+            let remote = lp.remote();
+            let call = move || CURRENT.with_borrow(Clone::clone).iter().for_each(act);
+            std::thread::spawn(move || remote.call_soon(call).is_ok()).join().unwrap();
+        }
+        23 => {
+            let handle = Handle::repeating(move || value.run());
+            lp.call_handle(&handle);
+            lp.call_handle(&handle);
+            store(&world.handles, handle);
+        }
+        24 => _ = lp.tasks().first().is_some_and(|task| task.cancel()),
+        _ => lp.set_debug(world.random(2) == 0),
+    }
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
+}
+
+/// A task that suspends in many ways, with user code between, and drops values on every way out.
+async fn body(value: Value) {
+    let world = value.0.clone();
+    for _ in 0..world.random(4) {
+        value.run();
+        match world.random(7) {
+            0 => yield_now().await,
+            1 => sleep(Duration::from_millis(world.random(3))).await,
+            2 => {
+                let limit = Duration::from_millis(world.random(3));
+                let inner = Value::new(&world);
+                let _ = timeout(limit, async move {
+                    sleep(Duration::from_millis(2)).await;
+                    inner.run();
+                })
+                .await;
+            }
+            3 => {
+                let future: LoopFuture<u32, ()> = world.lp.create_future();
+                store(&world.futures, future.clone());
+                let _ = future.await;
+            }
+            4 => {
+                let taken = world.take(&world.tasks);
+                if let Some(task) = taken {
+                    let _ = task.await;
+                }
+            }
+            5 => {
+                let mut woken = false;
+                poll_fn(|cx| {
+                    if std::mem::replace(&mut woken, true) {
+                        return Poll::Ready(());
+                    }
+                    store(&value.0.wakers, cx.waker().clone());
+                    Poll::Pending
+                })
+                .await;
+            }
+            _ => value.run(),
+        }
+    }
+}
+
+fn run_world(seed: u64, backend: &str) -> u32 {
+    let clock = Rc::new(VirtualClock::new());
+    let selector = by_name(backend).unwrap();
+    let mut event_loop =
+        EventLoop::builder().selector(selector).clock(clock.clone()).build().unwrap();
+    let keeps_the_signal = EventLoop::new().unwrap();
+    keeps_the_signal.add_signal_handler(Signal::USR1, || ()).unwrap();
+    let world = Rc::new(World {
+        lp: event_loop.loop_ref(),
+        seed: Cell::new(seed),
+        fuel: Cell::new(600),
+        made: Cell::default(),
+        dropped: Cell::default(),
+        ran: Cell::default(),
+        ours: Cell::default(),
+        foreign: RefCell::default(),
+        sources: (0..3)
+            .map(|_| {
+                let (ours, mut theirs) = pair();
+                theirs.write_all(b"x").unwrap();
+                (ours, theirs)
+            })
+            .collect::<Vec<_>>()
+            .into(),
+        handles: RefCell::default(),
+        timers: RefCell::default(),
+        tasks: RefCell::default(),
+        wakers: RefCell::default(),
+        tokens: RefCell::default(),
+        futures: RefCell::default(),
+        callbacks: RefCell::default(),
+    });
+    CURRENT.set(Some(world.clone()));
+    let reported = world.clone();
+    event_loop.set_exception_handler(Some(Rc::new(move |_, context| {
+        let text = context.to_string();
+        if text.contains("panic \"ours\"") || text.contains("destroyed while it was pending") {
+            reported.ours.set(reported.ours.get() + 1);
+        } else if !text.starts_with("slow callback") && !text.starts_with("callback removed") {
+            reported.foreign.borrow_mut().push(text);
+        }
+        act(&reported);
+    })));
+    for _ in 0..20 {
+        act(&world);
+    }
+    for _ in 0..60 {
+        event_loop.run_once(Some(Duration::ZERO)).unwrap();
+        clock.advance(Duration::from_millis(1));
+        act(&world);
+    }
+    // Destructors go on while the loop closes.
+    world.fuel.set(world.fuel.get() + 100);
+    event_loop.close();
+    CURRENT.take();
+    world.fuel.set(0);
+    drop((world.tasks.take(), world.futures.take(), world.callbacks.take()));
+    drop((world.handles.take(), world.timers.take(), world.wakers.take()));
+    drop(event_loop);
+    assert_eq!(world.foreign.take(), Vec::<String>::new(), "seed {seed} on {backend}");
+    assert_eq!(world.made.get(), world.dropped.get(), "seed {seed} on {backend}: values leaked");
+    assert_eq!(Rc::strong_count(&world), 1, "seed {seed} on {backend}");
+    world.ran.get()
+}
+
+#[test]
+fn any_operation_from_any_user_code_is_harmless() {
+    let _watchdog = watchdog();
+    std::panic::set_hook(Box::new(|info| {
+        // Panics of ours are part of the game.
+        if info.payload().downcast_ref() != Some(&"ours") {
+            eprintln!("{info}");
+        }
+    }));
+    let mut ran = 0;
+    for seed in 1..=100 {
+        for backend in available() {
+            ran += run_world(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed), backend);
+        }
+    }
+    assert!(ran > 15_000, "{ran} runs of user code are too few");
+}
