@@ -82,6 +82,7 @@ impl Builder {
             id,
             start: clock.now(),
             clock,
+            handles: Default::default(),
             ready: ReadyQueue::default(),
             timers: RefCell::new(TimerHeap::new()),
             selector_name: selector.name(),

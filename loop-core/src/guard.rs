@@ -37,10 +37,10 @@ pub(crate) const DESTRUCTOR: &str = "a destructor failed";
 pub(crate) fn run_handle(lp: &LoopRef, handle: Handle) {
     let timing = Timing::start(lp, |context| context.handle = Some(handle.clone()));
     match catch_panic(|| handle.run()) {
-        // Only a repeating handle still owns its closure here, and only when this was the last
-        // reference: its reader was removed meanwhile.
-        Ok(Run::Done | Run::Skipped) if !handle.is_repeating() => {}
-        Ok(Run::Done | Run::Skipped) => discard(lp, handle),
+        // What it still holds is its user's: a repeating closure, the values of a context.
+        Ok(Run::Done | Run::Skipped) => {
+            guarded(lp, DESTRUCTOR, || lp.inner.handles.recycle(handle));
+        }
         Ok(Run::Failed(error)) => handle_failed(lp, handle, Failure::Error(error)),
         Err(panic) => handle_failed(lp, handle, Failure::Panic(panic)),
     }

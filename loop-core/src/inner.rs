@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use loop_handle::{Handle, TimerOwner};
+use loop_handle::{Handle, HandlePool, TimerOwner};
 use loop_selector::Selector;
 use loop_timer::{TimerHeap, TimerKey};
 
@@ -40,6 +40,7 @@ pub(crate) struct Inner {
     pub(crate) id: u64,
     pub(crate) clock: Rc<dyn Clock>,
     pub(crate) start: Instant,
+    pub(crate) handles: HandlePool,
     pub(crate) ready: ReadyQueue,
     pub(crate) timers: RefCell<TimerHeap<TimerItem, u64>>,
     /// `None` once the loop is closed.

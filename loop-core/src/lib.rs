@@ -54,7 +54,7 @@
 //! | scheduling on the loop's thread | [`LoopRef`] |
 //! | scheduling from other threads | [`Remote`] |
 //! | tasks and results | [`spawn`], [`Task`], [`LoopFuture`] |
-//! | time | [`sleep`], [`timeout`], [`Clock`], [`VirtualClock`] |
+//! | time | [`sleep`], [`timeout`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
 //! | descriptors | [`LoopRef::add_reader`], [`IoHandler`] |
 //! | what went wrong | [`ExceptionContext`], [`LoopError`], [`TaskError`] |
 
@@ -65,6 +65,7 @@ mod builder;
 mod clock;
 mod current;
 mod debug;
+mod delay;
 mod error;
 mod event_loop;
 mod future;
@@ -90,6 +91,7 @@ mod waiters;
 
 pub use builder::Builder;
 pub use clock::{Clock, MonotonicClock, VirtualClock};
+pub use delay::{InvalidDelay, delay_from_secs_f64};
 pub use error::{
     Closed, Elapsed, FutureError, InvalidState, LoopAbort, LoopError, PanicError, TaskError,
 };

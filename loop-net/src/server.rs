@@ -113,11 +113,12 @@ impl TcpServerBuilder {
         self.listen(Box::new(move || {
             let (handler, lp) = (handler.clone(), lp.clone());
             Box::new(stream::pair_with(move |reader, writer| {
-                let reporter = lp.clone();
+                let (reporter, transport) = (lp.clone(), writer.transport());
                 let task = lp.spawn(async move {
                     if let Err(error) = handler(reader, writer).await.into_result() {
-                        let context = ExceptionContext::new("a stream handler failed")
+                        let mut context = ExceptionContext::new("a stream handler failed")
                             .with_failure(Failure::Error(error));
+                        context.subject = transport.map(|transport| transport.describe());
                         reporter.report(&context);
                     }
                 });

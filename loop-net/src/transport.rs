@@ -181,6 +181,11 @@ impl Transport {
         Ok(())
     }
 
+    /// What a report calls this connection.
+    pub(crate) fn describe(&self) -> String {
+        self.info.describe()
+    }
+
     /// Our address, also after the connection is gone.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.info.local

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use loop_handle::{Handle, Outcome as CallbackOutcome};
 
 use super::join::{Join, Outcome};
-use super::state::{CANCELLED, DONE, OBSERVED, POLLED, UNHANDLED};
+use super::state::{CANCELLED, DONE, POLLED, UNHANDLED};
 use super::task_ref::{TaskRef, fmt_task, report_panic};
 use crate::current;
 use crate::error::TaskError;
@@ -172,9 +172,6 @@ impl<T> Drop for Task<T> {
                 header.request(None);
             }
             header.set(UNHANDLED);
-            return;
-        }
-        if header.has(OBSERVED) {
             return;
         }
         let unread = std::mem::replace(&mut *self.join.outcome.borrow_mut(), Outcome::Taken);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use loop_handle::Handle;
 
 use super::cell::TaskKey;
-use super::state::{CANCELLED, DONE, OBSERVED, REQUESTED, ROOT, UNHANDLED};
+use super::state::{CANCELLED, DONE, REQUESTED, ROOT, UNHANDLED};
 use super::step::schedule;
 use super::task_ref::report_panic;
 use crate::error::TaskError;
@@ -129,7 +129,6 @@ impl<T> Join<T> {
         if !self.header.has(DONE) {
             return None;
         }
-        self.header.set(OBSERVED);
         let outcome = std::mem::replace(&mut *self.outcome.borrow_mut(), Outcome::Taken);
         match outcome {
             Outcome::Value(value) => Some(Ok(value)),

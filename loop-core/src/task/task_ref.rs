@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::cell::TaskKey;
 use super::join::{AnyJoin, Header};
-use super::state::{CANCELLED, DONE, OBSERVED};
+use super::state::{CANCELLED, DONE};
 use crate::error::PanicError;
 use crate::guard;
 use crate::inner::Inner;
@@ -113,7 +113,6 @@ pub(super) fn report_pending(lp: &LoopRef, join: &Rc<dyn AnyJoin>) {
 
 /// Reports a panic that nobody will read (B-TASK-23), to standard error if the loop is gone.
 pub(super) fn report_panic(header: &Header, panic: PanicError) {
-    header.set(OBSERVED);
     let mut context = ExceptionContext::new("task panicked and nobody awaited it")
         .with_failure(Failure::Panic(panic));
     // The task is ending or gone, so the report names it by its fields.

@@ -1,7 +1,10 @@
 //! A connection: pure state, a write buffer, and the engine that moves bytes.
 
 mod engine;
+mod hooks;
+mod reading;
 mod state;
 mod write_buf;
+mod writing;
 
 pub(crate) use engine::{Conn, Shared};

@@ -1,0 +1,182 @@
+//! Connecting: B-CONN-01 to 03 and 09 of the contract, on each backend.
+
+mod common;
+
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, SocketAddrV6, TcpListener};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use common::{Probe, Trace, World, for_each_backend, listener, refusing, text};
+use loop_net::ToAddrs;
+
+/// Polls `future` once, as a task of this loop would.
+fn poll_once<F: Future>(world: &mut World, future: F) -> Poll<F::Output> {
+    let mut future = pin!(future);
+    world.block_on(std::future::poll_fn(|_| {
+        Poll::Ready(future.as_mut().poll(&mut Context::from_waker(Waker::noop())))
+    }))
+}
+
+#[test]
+fn b_conn_01_the_first_address_that_accepts_wins() {
+    for_each_backend(|world| {
+        let (_bound, nobody) = refusing();
+        let (first, first_addr) = listener();
+        let (second, second_addr) = listener();
+        let connect = world.net.tcp_connect(&[nobody, first_addr, second_addr][..]);
+        let (transport, _) = world.block_on(connect.connect(Probe::new)).unwrap();
+        assert_eq!(transport.peer_addr(), Some(first_addr));
+        first.accept().unwrap();
+        second.set_nonblocking(true).unwrap();
+        assert_eq!(second.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "never tried");
+        assert_eq!(world.log.registered(), 1, "those of failures are closed");
+    });
+}
+
+#[test]
+fn b_conn_01_no_address_is_an_error() {
+    for_each_backend(|world| {
+        let connect = world.net.tcp_connect(&[][..]).connect(Probe::new);
+        assert_eq!(world.block_on(connect).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn b_conn_02_total_failure_says_everything() {
+    for_each_backend(|world| {
+        let (_bound, nobody) = refusing();
+        let error = world.block_on(world.net.tcp_connect(nobody).open_stream()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(text(&error).starts_with(&format!("connect to {nobody}: ")), "{error}");
+        let source = error.get_ref().and_then(|named| named.source()).unwrap();
+        assert!(source.downcast_ref::<io::Error>().unwrap().raw_os_error().is_some());
+
+        let (_also, nobody_else) = refusing();
+        let connect = world.net.tcp_connect(&[nobody, nobody_else][..]).open_stream();
+        let error = world.block_on(connect).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        for addr in [nobody, nobody_else] {
+            assert!(text(&error).contains(&addr.to_string()), "{error}");
+        }
+        assert_eq!(world.log.registered(), 0);
+    });
+}
+
+#[test]
+fn b_conn_03_numeric_hosts_need_no_look_up_and_keep_their_scope() {
+    let addr = "[fe80::1%7]:80".to_addrs().unwrap();
+    let [SocketAddr::V6(v6)] = addr[..] else { panic!("{addr:?}") };
+    assert_eq!((v6.scope_id(), v6.port()), (7, 80));
+    let same = SocketAddrV6::new(*v6.ip(), 80, 0, 7);
+    assert_eq!(same.to_addrs().unwrap(), addr);
+    assert_eq!(("::1", 80).to_addrs().unwrap(), "[::1]:80".to_addrs().unwrap());
+    assert_eq!("LocalHost:1".to_addrs().unwrap().len(), 2);
+
+    for bad in ["example.com:80", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:65536", "", "::1:80x"] {
+        let error = bad.to_addrs().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{bad}");
+    }
+}
+
+#[test]
+fn b_conn_03_a_bad_address_is_named_by_whoever_uses_it() {
+    for_each_backend(|world| {
+        let connect = world.net.tcp_connect("example.com:80").open_stream();
+        let error = world.block_on(connect).unwrap_err();
+        assert!(text(&error).contains("example.com"), "{error}");
+        let bind = world.net.tcp_server("nowhere").bind(Probe::new);
+        let error = world.block_on(bind).unwrap_err();
+        assert!(text(&error).contains("nowhere"), "{error}");
+    });
+}
+
+/// An address whose connections neither succeed nor fail: a full backlog.
+fn silent() -> (TcpListener, SocketAddr, Vec<socket2::Socket>) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(0).unwrap();
+    let listener = TcpListener::from(socket);
+    let addr = listener.local_addr().unwrap();
+    let fillers = (0..4).map(|_| {
+        let filler = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let filler = filler.unwrap();
+        filler.set_nonblocking(true).unwrap();
+        let _ = filler.connect(&addr.into());
+        filler
+    });
+    let fillers = fillers.collect();
+    (listener, addr, fillers)
+}
+
+#[test]
+fn b_conn_09_a_dropped_connect_leaves_the_selector_and_closes() {
+    for_each_backend(|world| {
+        let (_listener, addr, _fillers) = silent();
+        let mut connect = Box::pin(world.net.tcp_connect(addr).connect(Probe::new));
+        assert!(poll_once(world, connect.as_mut()).is_pending());
+        let is_open = world.only_socket();
+        assert!(is_open());
+        drop(connect);
+        assert_eq!(world.log.registered(), 0);
+        assert!(!is_open());
+    });
+}
+
+#[test]
+fn b_conn_09_a_timeout_on_connecting_closes_too() {
+    for_each_backend(|world| {
+        let (_listener, addr, _fillers) = silent();
+        let connect = world.net.tcp_connect(addr).connect(Probe::new);
+        let limited = loop_core::timeout(Duration::from_millis(1), connect);
+        assert!(world.block_on(limited).is_err());
+        assert_eq!((world.log.registers.get(), world.log.registered()), (1, 0));
+    });
+}
+
+#[test]
+fn b_conn_09_a_connect_dropped_before_connection_made_leaves_nothing() {
+    for_each_backend(|world| {
+        let (listener, addr) = listener();
+        for streams in [false, true] {
+            let trace = Trace::new();
+            let probe = Probe::traced(&trace, |_, _| {});
+            let net = world.net.clone();
+            let task = world.event_loop.spawn(async move {
+                let connect = net.tcp_connect(addr);
+                if streams {
+                    drop(connect.open_stream().await.unwrap());
+                } else {
+                    drop(connect.connect(move || probe).await.unwrap());
+                }
+            });
+            // Until the socket is connected, and the start-up queued.
+            let (deregisters, log) = (world.log.deregisters.get(), world.log.clone());
+            world.until(|| log.deregisters.get() > deregisters);
+            task.cancel();
+            let (mut peer, _) = listener.accept().unwrap();
+            assert_eq!(world.read_to_end(&mut peer), b"");
+            world.idle();
+            assert_eq!(world.log.registered(), 0);
+            assert!(task.is_cancelled());
+            assert_eq!(trace.count("data"), 0);
+        }
+    });
+}
+
+#[test]
+fn connecting_is_lazy() {
+    for_each_backend(|world| {
+        let (listener, addr) = listener();
+        listener.set_nonblocking(true).unwrap();
+        drop(world.net.tcp_connect(addr));
+        drop(world.net.tcp_connect(addr).open_stream());
+        assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let connect = world.net.tcp_connect(addr);
+        assert!(format!("{connect:?}").contains(&addr.to_string()));
+        let connect = Box::pin(connect.open_stream());
+        assert!(poll_once(world, connect).is_pending());
+    });
+}

@@ -1,0 +1,592 @@
+//! Streams: B-STR-01 to 06, 08 to 10, 12, 13 and 15 to 22 of the contract, on each backend, and the
+//! empty separator of B-STR-07. Two concurrent reads (B-STR-11) do not compile: reads take `&mut self`.
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use common::{World, for_each_backend, is_open, listener, reset, text};
+use loop_core::yield_now;
+use loop_net::{ReadError, StreamReader, StreamWriter, WriteState};
+
+const LIMIT: usize = 64 * 1024;
+
+/// A stream and its peer.
+fn open(world: &mut World) -> (StreamReader, StreamWriter, TcpStream) {
+    let (listener, addr) = listener();
+    let stream = world.net.tcp_connect(addr).open_stream();
+    let (reader, writer) = world.block_on(stream).unwrap();
+    (reader, writer, listener.accept().unwrap().0)
+}
+
+/// A stream that reads `bytes` and then the end.
+fn holding(world: &mut World, bytes: &[u8]) -> (StreamReader, StreamWriter) {
+    let (reader, writer, peer) = open(world);
+    feed(&peer, bytes);
+    (reader, writer)
+}
+
+/// Sends from a thread, then ends.
+fn feed(peer: &TcpStream, bytes: &[u8]) {
+    let (mut peer, bytes) = (peer.try_clone().unwrap(), bytes.to_vec());
+    std::thread::spawn(move || {
+        // The reader may go first.
+        let _ = peer.write_all(&bytes);
+        let _ = peer.shutdown(Shutdown::Write);
+    });
+}
+
+/// Whether a future is still waiting after some iterations.
+async fn waits<F: Future>(future: F) -> bool {
+    let mut future = pin!(future);
+    for _ in 0..8 {
+        if std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await {
+            return false;
+        }
+        yield_now().await;
+    }
+    true
+}
+
+/// Sends chunk by chunk, with time for each to arrive alone, then ends.
+async fn drip(mut peer: TcpStream, chunks: Vec<Vec<u8>>) {
+    for chunk in chunks {
+        peer.write_all(&chunk).unwrap();
+        for _ in 0..4 {
+            yield_now().await;
+        }
+    }
+}
+
+fn incomplete<T: std::fmt::Debug>(result: Result<T, ReadError>) -> (Vec<u8>, Option<usize>) {
+    match result {
+        Err(ReadError::Incomplete { partial, expected }) => (partial, expected),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn overrun<T: std::fmt::Debug>(result: Result<T, ReadError>) -> usize {
+    match result {
+        Err(ReadError::LimitOverrun { consumed }) => consumed,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn b_str_01_read_waits_only_while_nothing_is_there() {
+    for_each_backend(|world| {
+        let (mut reader, _writer, mut peer) = open(world);
+        world.block_on(async {
+            assert_eq!(reader.read(0).await.unwrap(), b"");
+            assert!(waits(reader.read(10)).await);
+            peer.write_all(b"hello").unwrap();
+            assert_eq!(reader.read(2).await.unwrap(), b"he");
+            assert_eq!(reader.read(10).await.unwrap(), b"llo");
+            peer.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(reader.read(10).await.unwrap(), b"");
+            assert_eq!(reader.read(10).await.unwrap(), b"");
+        });
+    });
+}
+
+#[test]
+fn b_str_02_read_to_end_takes_however_much_there_is() {
+    for_each_backend(|world| {
+        let data: Vec<u8> = (0..20 * LIMIT).map(|i| (i / 7) as u8).collect();
+        let (mut reader, _writer) = holding(world, &data);
+        assert!(world.block_on(reader.read_to_end()).unwrap() == data);
+        assert_eq!(world.block_on(reader.read_to_end()).unwrap(), b"");
+    });
+}
+
+#[test]
+fn b_str_03_read_exact_takes_that_many_or_says_how_many() {
+    for_each_backend(|world| {
+        let data: Vec<u8> = (0..5 * LIMIT).map(|i| (i / 7) as u8).collect();
+        let (mut reader, _writer) = holding(world, &data);
+        world.block_on(async {
+            assert_eq!(reader.read_exact(0).await.unwrap(), b"");
+            assert!(reader.read_exact(4 * LIMIT).await.unwrap() == data[..4 * LIMIT]);
+            let (partial, expected) = incomplete(reader.read_exact(LIMIT + 1).await);
+            assert_eq!((partial.len(), expected), (LIMIT, Some(LIMIT + 1)));
+            assert!(reader.at_eof(), "the buffer was consumed");
+            assert_eq!(incomplete(reader.read_exact(1).await), (vec![], Some(1)));
+            assert_eq!(reader.read_exact(0).await.unwrap(), b"");
+        });
+    });
+}
+
+#[test]
+fn b_str_04_read_until_includes_the_separator_wherever_chunks_end() {
+    for_each_backend(|world| {
+        let text = b"one--two--three-x----tail";
+        for size in [1, 2, 3, 5, text.len()] {
+            let (mut reader, _writer, peer) = open(world);
+            let chunks = text.chunks(size).map(<[u8]>::to_vec).collect();
+            world.event_loop.spawn(drip(peer, chunks)).detach();
+            world.block_on(async {
+                for found in ["one--", "two--", "three-x--", "--"] {
+                    assert_eq!(reader.read_until(b"--").await.unwrap(), found.as_bytes());
+                }
+                assert_eq!(incomplete(reader.read_until(b"--").await), (b"tail".to_vec(), None));
+            });
+        }
+    });
+}
+
+#[test]
+fn b_str_05_the_end_before_the_separator_consumes_the_buffer() {
+    for_each_backend(|world| {
+        let (mut reader, _writer) = holding(world, b"no end");
+        world.block_on(async {
+            assert_eq!(incomplete(reader.read_until(b"\n").await), (b"no end".to_vec(), None));
+            assert!(reader.at_eof());
+            assert_eq!(incomplete(reader.read_until(b"\n").await), (vec![], None));
+        });
+    });
+}
+
+#[test]
+fn b_str_06_the_limit_is_for_the_data_without_its_separator() {
+    for_each_backend(|world| {
+        let mut data = vec![b'x'; LIMIT];
+        data.extend_from_slice(b"\r\n");
+        data.extend(vec![b'y'; LIMIT + 1]);
+        data.extend_from_slice(b"\r\nrest");
+        let (mut reader, _writer) = holding(world, &data);
+        world.block_on(async {
+            assert_eq!(reader.read_until(b"\r\n").await.unwrap().len(), LIMIT + 2);
+            // Too long by one; whether the separator was there when it was looked for or not.
+            let consumed = overrun(reader.read_until(b"\r\n").await);
+            assert_eq!(consumed, LIMIT + 1);
+            // It stays buffered, and one may go on behind it.
+            assert_eq!(reader.read_exact(consumed).await.unwrap(), vec![b'y'; LIMIT + 1]);
+            assert_eq!(reader.read_until(b"\r\n").await.unwrap(), b"\r\n");
+            assert_eq!(reader.read_to_end().await.unwrap(), b"rest");
+        });
+    });
+}
+
+#[test]
+fn b_str_06_without_a_separator_consumed_holds_none() {
+    for_each_backend(|world| {
+        let (mut reader, _writer, mut peer) = open(world);
+        peer.write_all(&vec![b'x'; LIMIT + 5]).unwrap();
+        peer.write_all(b"\r").unwrap();
+        world.block_on(async {
+            let consumed = overrun(reader.read_until(b"\r\n").await);
+            assert!((LIMIT + 1..=LIMIT + 5).contains(&consumed), "{consumed}");
+            reader.read_exact(consumed).await.unwrap();
+            peer.write_all(b"\n").unwrap();
+            let rest = reader.read_until(b"\r\n").await.unwrap();
+            assert_eq!(consumed + rest.len(), LIMIT + 7);
+        });
+    });
+}
+
+#[test]
+fn b_str_07_an_empty_separator_is_refused() {
+    for_each_backend(|world| {
+        let (mut reader, _writer) = holding(world, b"x");
+        let error = world.block_on(reader.read_until(b"")).unwrap_err();
+        assert!(matches!(error, ReadError::InvalidSeparator));
+        assert_eq!(io::Error::from(error).kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(world.block_on(reader.read_to_end()).unwrap(), b"x");
+    });
+}
+
+#[test]
+fn b_str_08_lines() {
+    for_each_backend(|world| {
+        let (mut reader, _writer) = holding(world, b"one\n\ntwo\r\nlast");
+        world.block_on(async {
+            for line in ["one\n", "\n", "two\r\n", "last"] {
+                assert_eq!(reader.read_line().await.unwrap().unwrap(), line.as_bytes());
+            }
+            assert_eq!(reader.read_line().await.unwrap(), None);
+            assert_eq!(reader.read_line().await.unwrap(), None);
+        });
+    });
+}
+
+#[test]
+fn b_str_08_a_line_over_the_limit_is_discarded_and_reading_resumes() {
+    for_each_backend(|world| {
+        // Its end is known: the line goes.
+        let (mut reader, _writer, mut peer) = open(world);
+        let long = vec![b'x'; LIMIT + 1];
+        peer.write_all(&long).unwrap();
+        peer.write_all(b"\nnext\n").unwrap();
+        world.block_on(async {
+            // Until all of it is buffered.
+            while !waits(reader.read_exact(LIMIT + 8)).await {}
+            overrun(reader.read_line().await);
+            assert_eq!(reader.read_line().await.unwrap().unwrap(), b"next\n");
+        });
+
+        // It is not: all that is buffered goes.
+        peer.write_all(&long).unwrap();
+        world.block_on(async {
+            overrun(reader.read_line().await);
+            peer.write_all(b"tail\n").unwrap();
+            assert_eq!(reader.read_line().await.unwrap().unwrap(), b"tail\n");
+        });
+    });
+}
+
+#[test]
+fn b_str_09_an_error_is_raised_by_every_later_read() {
+    for_each_backend(|world| {
+        let (mut reader, writer, mut peer) = open(world);
+        peer.write_all(b"buffered").unwrap();
+        world.block_on(async {
+            assert!(waits(reader.read_exact(100)).await);
+            reset(peer);
+            writer.wait_closed().await.unwrap_err();
+            for _ in 0..2 {
+                for error in [
+                    reader.read(1).await.unwrap_err(),
+                    reader.read_to_end().await.unwrap_err(),
+                    reader.read_exact(1).await.unwrap_err(),
+                    reader.read_until(b"d").await.unwrap_err(),
+                    reader.read_line().await.unwrap_err(),
+                ] {
+                    assert_eq!(io::Error::from(error).kind(), io::ErrorKind::ConnectionReset);
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn b_str_10_at_eof_is_the_end_and_an_empty_buffer() {
+    for_each_backend(|world| {
+        let (mut reader, _writer, mut peer) = open(world);
+        assert!(!reader.at_eof());
+        peer.write_all(b"xy").unwrap();
+        peer.shutdown(Shutdown::Write).unwrap();
+        world.block_on(async {
+            assert_eq!(reader.read(1).await.unwrap(), b"x");
+            assert!(waits(std::future::pending::<()>()).await);
+            assert!(!reader.at_eof(), "one byte is left");
+            assert_eq!(reader.read(1).await.unwrap(), b"y");
+            assert_eq!(reader.read(1).await.unwrap(), b"");
+            assert!(reader.at_eof());
+        });
+    });
+}
+
+#[test]
+fn b_str_12_a_dropped_read_consumes_nothing() {
+    for_each_backend(|world| {
+        let (mut reader, _writer, mut peer) = open(world);
+        peer.write_all(b"abc").unwrap();
+        world.block_on(async {
+            assert!(waits(reader.read_exact(4)).await);
+            assert!(waits(reader.read_until(b"\n")).await);
+            assert!(waits(reader.read_line()).await);
+            assert!(waits(reader.read_to_end()).await);
+            let long = loop_core::timeout(std::time::Duration::ZERO, reader.read_exact(9));
+            assert!(long.await.is_err());
+            peer.write_all(b"d\n").unwrap();
+            assert_eq!(reader.read_line().await.unwrap().unwrap(), b"abcd\n");
+        });
+    });
+}
+
+#[test]
+fn b_str_13_a_full_buffer_pauses_the_transport_and_reading_resumes_it() {
+    for_each_backend(|world| {
+        let (mut reader, writer, peer) = open(world);
+        let total = 64 << 20;
+        let sender = std::thread::spawn(move || {
+            let (mut peer, chunk) = (peer, vec![b'x'; 1 << 20]);
+            (0..total / chunk.len()).for_each(|_| peer.write_all(&chunk).unwrap());
+        });
+        let transport = writer.transport().unwrap();
+        world.until(|| !transport.is_reading());
+        // One read can overshoot the mark.
+        let buffered: usize = format!("{reader:?}")
+            .split(|c: char| !c.is_ascii_digit())
+            .find_map(|digits| digits.parse().ok())
+            .unwrap();
+        assert!((2 * LIMIT..=2 * LIMIT + 256 * 1024).contains(&buffered), "{buffered}");
+        world.block_on(async {
+            let mut left = buffered;
+            while left > LIMIT {
+                assert!(!transport.is_reading(), "{left}");
+                left -= reader.read(10_000).await.unwrap().len();
+            }
+            assert!(transport.is_reading());
+            // No deadlock for more than the buffer holds.
+            let rest = total - (buffered - left);
+            assert_eq!(reader.read_exact(rest).await.unwrap().len(), rest);
+            assert_eq!(reader.read(1).await.unwrap(), b"");
+        });
+        sender.join().unwrap();
+    });
+}
+
+/// Writes until the transport has paused the stream; how much.
+fn stuff(writer: &StreamWriter) -> usize {
+    let chunk = [b'x'; 48 * 1024];
+    let mut written = chunk.len();
+    while writer.write(&chunk) == WriteState::Open {
+        written += chunk.len();
+    }
+    written
+}
+
+#[test]
+fn b_str_15_write_never_waits_and_drain_only_while_paused() {
+    for_each_backend(|world| {
+        let (_reader, writer, mut peer) = open(world);
+        world.block_on(async {
+            writer.write(b"a");
+            writer.write_all_vectored(&["b", "c"]);
+            assert!(!waits(writer.drain()).await);
+        });
+        let written = stuff(&writer);
+        world.block_on(async { assert!(waits(writer.drain()).await) });
+        let got = world.read(&mut peer, written + 3);
+        assert_eq!(&got[..3], b"abc");
+        world.block_on(writer.drain()).unwrap();
+    });
+}
+
+#[test]
+fn b_str_16_any_number_of_tasks_may_drain() {
+    for lost in [false, true] {
+        for_each_backend(|world| {
+            let (_reader, writer, mut peer) = open(world);
+            let writer = Rc::new(writer);
+            let written = stuff(&writer);
+            let (drained, failed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+            for _ in 0..10 {
+                let (writer, drained, failed) = (writer.clone(), drained.clone(), failed.clone());
+                let task = world.event_loop.spawn(async move {
+                    let counter = if writer.drain().await.is_ok() { drained } else { failed };
+                    counter.set(counter.get() + 1);
+                });
+                task.detach();
+            }
+            world.idle();
+            assert_eq!((drained.get(), failed.get()), (0, 0));
+            if lost {
+                reset(peer);
+                world.until(|| failed.get() == 10);
+            } else {
+                world.read(&mut peer, written);
+                world.until(|| drained.get() == 10);
+            }
+        });
+    }
+}
+
+#[test]
+fn b_str_17_drain_raises_what_the_connection_was_lost_by() {
+    for_each_backend(|world| {
+        let (_reader, writer, peer) = open(world);
+        reset(peer);
+        world.block_on(async {
+            writer.wait_closed().await.unwrap_err();
+            let error = writer.drain().await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
+        });
+
+        // Lost without an error it is a connection error still; and closing, it yields once.
+        let (_reader, writer, _peer) = open(world);
+        world.block_on(async {
+            writer.close();
+            let error = writer.drain().await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotConnected, "{error}");
+        });
+    });
+}
+
+#[test]
+fn b_str_18_wait_closed_completes_with_the_loss() {
+    for_each_backend(|world| {
+        let (_reader, writer, mut peer) = open(world);
+        peer.write_all(b"unread").unwrap();
+        world.block_on(async {
+            assert!(waits(writer.wait_closed()).await);
+            writer.close();
+            writer.wait_closed().await.unwrap();
+            writer.wait_closed().await.unwrap();
+        });
+
+        let (_reader, writer, peer) = open(world);
+        reset(peer);
+        let error = world.block_on(writer.wait_closed()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        assert!(text(&error).starts_with("read from 127.0.0.1:"), "{error}");
+        // One that nobody waits for is nobody's report: the end of this test checks that.
+        let (reader, writer, peer) = open(world);
+        reset(peer);
+        world.until(|| writer.is_closing());
+        world.idle();
+        drop((reader, writer));
+    });
+}
+
+#[test]
+fn b_str_19_closing_the_writer_ends_the_reader() {
+    for_each_backend(|world| {
+        let (mut reader, writer, mut peer) = open(world);
+        peer.write_all(b"abc").unwrap();
+        world.block_on(async {
+            assert!(waits(reader.read_exact(4)).await);
+            writer.close();
+            assert!(writer.is_closing());
+            assert_eq!(reader.read_to_end().await.unwrap(), b"abc");
+            assert!(reader.at_eof());
+        });
+    });
+}
+
+#[test]
+fn b_str_20_after_the_peers_end_we_may_write() {
+    for_each_backend(|world| {
+        let (mut reader, writer, mut peer) = open(world);
+        peer.shutdown(Shutdown::Write).unwrap();
+        world.block_on(async {
+            assert_eq!(reader.read(1).await.unwrap(), b"");
+            assert!(!writer.is_closing());
+            assert_eq!(writer.write(b"answer"), WriteState::Open);
+            writer.drain().await.unwrap();
+            writer.write_eof();
+        });
+        assert_eq!(world.read_to_end(&mut peer), b"answer");
+        assert!(!writer.is_closing());
+    });
+}
+
+#[test]
+fn b_str_21_handlers_are_tasks_whose_errors_are_reported() {
+    for_each_backend(|world| {
+        let held: Rc<RefCell<Vec<StreamWriter>>> = Rc::default();
+        let kept = held.clone();
+        let server = world.net.tcp_server("127.0.0.1:0").serve_streams(
+            async move |mut reader: StreamReader, writer: StreamWriter| {
+                let line = reader.read_line().await?.unwrap_or_default();
+                match line.trim_ascii_end() {
+                    b"panic" => panic!("as asked"),
+                    b"error" => Err(io::Error::other("as asked")),
+                    b"keep" => {
+                        kept.borrow_mut().push(writer);
+                        Ok(())
+                    }
+                    other => {
+                        writer.write(other);
+                        Ok(())
+                    }
+                }
+            },
+        );
+        let server = world.block_on(server).unwrap();
+        let addr = server.local_addrs()[0];
+        let talk = |line: &str, world: &mut World| {
+            let mut peer = TcpStream::connect(addr).unwrap();
+            peer.write_all(line.as_bytes()).unwrap();
+            if line == "keep\n" {
+                world.until(|| !held.borrow().is_empty());
+                assert!(is_open(&peer));
+                held.borrow_mut().clear();
+            }
+            world.read_to_end(&mut peer)
+        };
+        assert_eq!(talk("echo\n", world), b"echo", "flushed, and closed");
+        assert_eq!(talk("keep\n", world), b"");
+        assert_eq!(world.reports.take(), [""; 0]);
+        assert_eq!(talk("error\n", world), b"");
+        assert_eq!(world.reports.take(), ["a stream handler failed: error \"as asked\""]);
+        assert_eq!(talk("panic\n", world), b"");
+        let reports = world.reports.take();
+        assert!(reports.len() == 1 && reports[0].contains("as asked"), "{reports:?}");
+        assert_eq!(talk("still here\n", world), b"still here");
+        server.close();
+        world.block_on(server.wait_closed());
+    });
+}
+
+#[test]
+fn b_str_21_a_cancelled_handler_closes_its_connection() {
+    for_each_backend(|world| {
+        let handler = async |mut reader: StreamReader, _writer: StreamWriter| {
+            let _ = reader.read_to_end().await;
+        };
+        let server = world.net.tcp_server("127.0.0.1:0").serve_streams(handler);
+        let server = world.block_on(server).unwrap();
+        let mut peer = TcpStream::connect(server.local_addrs()[0]).unwrap();
+        let lp = world.event_loop.loop_ref();
+        world.until(|| !lp.tasks().is_empty());
+        world.idle();
+        for task in lp.tasks() {
+            task.cancel();
+        }
+        assert_eq!(world.read_to_end(&mut peer), b"");
+        world.until(|| server.connections() == 0);
+    });
+}
+
+#[test]
+fn b_str_22_dropping_the_writer_flushes_and_closes() {
+    for_each_backend(|world| {
+        let (_reader, writer, mut peer) = open(world);
+        let written = stuff(&writer);
+        drop(writer);
+        assert_eq!(world.read_to_end(&mut peer).len(), written);
+    });
+}
+
+#[test]
+fn b_str_22_halves_outlive_the_loop() {
+    for_each_backend(|world| {
+        let (mut reader, writer, mut peer) = open(world);
+        world.event_loop.close();
+        assert_eq!(world.reports.take(), ["a connection was open when its loop closed"]);
+        assert_eq!(writer.write(b"x"), WriteState::Closed);
+        writer.write_eof();
+        writer.close();
+        assert!(writer.is_closing());
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+        // On another loop they say so instead of waiting for ever.
+        let errors = loop_net::run(async {
+            let read = reader.read(1).await.unwrap_err();
+            [
+                read.into(),
+                writer.drain().await.unwrap_err(),
+                writer.wait_closed().await.unwrap_err(),
+            ]
+        });
+        for error in errors.unwrap() {
+            assert!(text(&error).contains("closed"), "{error}");
+        }
+        drop((reader, writer));
+    });
+}
+
+#[test]
+fn a_dropped_reader_throws_away_and_still_sees_the_end() {
+    for_each_backend(|world| {
+        let (reader, writer, mut peer) = open(world);
+        drop(reader);
+        for _ in 0..64 {
+            peer.write_all(&[b'x'; LIMIT / 2]).unwrap();
+            world.turn();
+        }
+        let transport = writer.transport().unwrap();
+        assert!(transport.is_reading());
+        peer.shutdown(Shutdown::Write).unwrap();
+        world.until(|| !transport.is_reading());
+        writer.write(b"answer");
+        assert_eq!(world.read(&mut peer, 6), b"answer");
+    });
+}

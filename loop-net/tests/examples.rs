@@ -1,0 +1,180 @@
+//! The built examples, talked to from outside and interrupted.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use common::watchdog;
+use rustix::process::{Pid, Signal, kill_process};
+
+struct Example {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    addr: SocketAddr,
+}
+
+impl Example {
+    /// Test executables lie in `target/<profile>/deps`, examples beside that.
+    fn start(name: &str) -> Example {
+        let deps = std::env::current_exe().unwrap();
+        let path: PathBuf =
+            deps.parent().and_then(|deps| deps.parent()).unwrap().join("examples").join(name);
+        assert!(path.exists(), "{} is missing: `cargo build --examples`", path.display());
+        let mut child = Command::new(path).arg("0").stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let addr = line.strip_prefix("listening on ").and_then(|rest| rest.split(' ').next());
+        let addr = addr.and_then(|addr| addr.parse().ok());
+        Example { child, output, addr: addr.unwrap_or_else(|| panic!("no address in {line:?}")) }
+    }
+
+    fn connect(&self) -> Client {
+        let stream = TcpStream::connect(self.addr).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Client { lines: BufReader::new(stream) }
+    }
+
+    fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+    }
+
+    /// What else it wrote.
+    fn finish(mut self) -> String {
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {rest}");
+        rest
+    }
+}
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Client {
+    lines: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn say(&mut self, text: &str) {
+        self.lines.get_mut().write_all(text.as_bytes()).unwrap();
+    }
+
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line
+    }
+}
+
+fn echoes(name: &str) {
+    let _watchdog = watchdog();
+    let example = Example::start(name);
+    let mut clients = [example.connect(), example.connect()];
+    for (index, client) in clients.iter_mut().enumerate() {
+        client.say(&format!("hello from {index}\n"));
+    }
+    for (index, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.hear(), format!("hello from {index}\n"));
+    }
+    example.interrupt();
+    example.finish();
+    for client in &mut clients {
+        assert_eq!(client.hear(), "", "closed with the process");
+    }
+}
+
+#[test]
+fn echo_protocol_echoes_and_ends_with_ctrl_c() {
+    echoes("echo_protocol");
+}
+
+#[test]
+fn echo_streams_echoes_and_ends_with_ctrl_c() {
+    echoes("echo_streams");
+}
+
+#[test]
+fn chat_broadcasts_to_the_others_and_says_goodbye() {
+    let _watchdog = watchdog();
+    let example = Example::start("chat");
+    let names = ["ann", "ben", "cleo"];
+    let mut clients = names.map(|name| {
+        let mut client = example.connect();
+        client.say(&format!("{name}\n"));
+        client
+    });
+    for client in &mut clients {
+        assert!(client.hear().starts_with("* welcome "));
+    }
+    let [ann, ben, cleo] = &mut clients;
+    ann.say("hi all\nagain\n");
+    for other in [&mut *ben, &mut *cleo] {
+        assert_eq!(other.hear(), "ann: hi all\n");
+        assert_eq!(other.hear(), "ann: again\n");
+    }
+    ben.say("hi ann\n");
+    assert_eq!(ann.hear(), "ben: hi ann\n");
+    assert_eq!(cleo.hear(), "ben: hi ann\n");
+
+    let mut dan = example.connect();
+    dan.say("dan\n");
+    assert_eq!(dan.hear(), "* welcome dan, others here: 3\n");
+
+    example.interrupt();
+    assert_eq!(example.finish(), "");
+    for client in clients.iter_mut().chain([&mut dan]) {
+        assert_eq!(client.hear(), "* goodbye\n");
+        assert_eq!(client.hear(), "");
+    }
+}
+
+#[test]
+fn chat_holds_up_who_speaks_to_a_slow_reader_until_it_reads() {
+    let _watchdog = watchdog();
+    let example = Example::start("chat");
+    let (mut slow, mut fast) = (example.connect(), example.connect());
+    slow.say("slow\n");
+    assert!(slow.hear().starts_with("* welcome "));
+    fast.say("fast\n");
+    assert!(fast.hear().starts_with("* welcome "));
+
+    // Written until the room takes no more: it reads nothing while `slow` is over its mark.
+    let line = format!("{}\n", "x".repeat(999));
+    let stream = fast.lines.get_ref().try_clone().unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    let (mut written, mut blocked) = (0, false);
+    let lines = line.repeat(64);
+    while !blocked {
+        match (&stream).write(&lines.as_bytes()[written % lines.len()..]) {
+            Ok(count) => written += count,
+            Err(_) => blocked = true,
+        }
+        assert!(written < 256 << 20, "nothing holds the sender up");
+    }
+
+    // `slow` reads on its own thread, and gets every byte.
+    let reader = std::thread::spawn(move || {
+        let (mut heard, mut lines) = (0, 0);
+        while heard < written - written % 1000 {
+            let line = slow.hear();
+            assert!(line.starts_with("fast: xxx"), "{line:?}");
+            heard += line.len() - "fast: ".len();
+            lines += 1;
+        }
+        (lines, slow)
+    });
+    let (lines, _slow) = reader.join().unwrap();
+    assert_eq!(lines, written / 1000);
+    example.interrupt();
+    assert_eq!(example.finish(), "");
+}
