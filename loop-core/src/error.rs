@@ -84,7 +84,6 @@ impl<F> From<Closed<F>> for io::Error {
 
 /// A deadline passed first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Elapsed;
 
 impl fmt::Display for Elapsed {

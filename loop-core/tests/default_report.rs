@@ -74,7 +74,7 @@ fn b_exc_02_every_failure_is_one_line_with_name_site_and_payload() {
             site("event_loop.remote().call_soon")
         ),
         format!(
-            "event loop error: task panicked and nobody awaited it; failure panic \"nobody looks\"; subject lonely spawned at {}",
+            "event loop error: task panicked and nobody awaited it; failure panic \"nobody looks\"; task lonely spawned at {}",
             site("event_loop.spawn(async")
         ),
         "event loop warning: a library's own; subject fd 7".to_string(),

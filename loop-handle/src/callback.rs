@@ -65,8 +65,8 @@ pub(crate) trait Callback {
 pub(crate) struct Once<F>(Cell<Option<F>>);
 
 impl<F> Once<F> {
-    pub(crate) fn new(f: F) -> Once<F> {
-        Once(Cell::new(Some(f)))
+    pub(crate) fn new(f: Option<F>) -> Once<F> {
+        Once(Cell::new(f))
     }
 }
 

@@ -1,14 +1,14 @@
 //! `Handle`: a scheduled callback of this thread.
 
-use std::error::Error;
 use std::fmt;
 use std::panic::Location;
 use std::rc::Rc;
 
 use crate::callback::{Callback, Nothing, Once, Outcome, Repeating};
 use crate::context::{AlreadyEntered, Context, Snapshot};
+use crate::node::{Head, InScope, Inner, Node};
+use crate::run::Run;
 use crate::state::State;
-use crate::values::Entered;
 
 /// A callback that a loop will run and anyone may cancel: asyncio's `Handle`.
 ///
@@ -20,57 +20,7 @@ use crate::values::Entered;
 ///
 /// A handle stays on its thread; [`ThreadsafeHandle`](crate::ThreadsafeHandle) does not.
 #[derive(Clone)]
-pub struct Handle(Rc<Inner<dyn Callback>>);
-
-struct Inner<C: ?Sized> {
-    state: State,
-    site: &'static Location<'static>,
-    scope: Scope,
-    callback: C,
-}
-
-/// What a callback runs in.
-enum Scope {
-    Snapshot(Snapshot),
-    Context(Context),
-}
-
-impl Scope {
-    fn new(context: Option<&Context>) -> Scope {
-        match context {
-            Some(context) => Scope::Context(context.clone()),
-            None => Scope::Snapshot(Snapshot::current()),
-        }
-    }
-
-    fn enter(&self) -> Option<Entered> {
-        match self {
-            Scope::Snapshot(snapshot) => Some(snapshot.enter()),
-            Scope::Context(context) => context.enter(),
-        }
-    }
-}
-
-/// What became of one [`Handle::run`].
-#[derive(Debug)]
-#[must_use = "a failure should reach an error handler"]
-pub enum Run {
-    /// The callback ran and returned success.
-    Done,
-    /// Nothing ran: the handle was cancelled, had run already, or is running now.
-    Skipped,
-    /// The callback returned an error, or its [`Context`] was entered already.
-    Failed(Box<dyn Error>),
-}
-
-impl From<Result<(), Box<dyn Error>>> for Run {
-    fn from(result: Result<(), Box<dyn Error>>) -> Run {
-        match result {
-            Ok(()) => Run::Done,
-            Err(error) => Run::Failed(error),
-        }
-    }
-}
+pub struct Handle(Rc<dyn Node>);
 
 impl Handle {
     /// A handle that runs `f` at most once, in a [`Snapshot`] of the current context.
@@ -104,7 +54,7 @@ impl Handle {
         F: FnOnce() -> R + 'static,
         R: Outcome,
     {
-        Handle::with(State::once(), site, context, Once::new(f))
+        Handle::once_from(site, context, Some(f))
     }
 
     /// A handle that runs `f` as often as it is asked to, each time in the same [`Snapshot`] of
@@ -149,13 +99,68 @@ impl Handle {
         Handle::with(State::cancelled(), site, None, Nothing::<F>::new())
     }
 
+    /// [`once_at`](Handle::once_at) with a closure that comes in an option; `None` counts as run.
+    pub(crate) fn once_from<F, R>(
+        site: &'static Location<'static>,
+        context: Option<&Context>,
+        f: Option<F>,
+    ) -> Handle
+    where
+        F: FnOnce() -> R + 'static,
+        R: Outcome,
+    {
+        Handle::with(State::once(), site, context, Once::new(f))
+    }
+
     fn with<C: Callback + 'static>(
         state: State,
         site: &'static Location<'static>,
         context: Option<&Context>,
         callback: C,
     ) -> Handle {
-        Handle(Rc::new(Inner { state, site, scope: Scope::new(context), callback }))
+        match context {
+            None => Handle::within(state, site, Snapshot::current(), callback),
+            Some(context) => Handle::within(state, site, context.clone(), callback),
+        }
+    }
+
+    fn within<S, C>(state: State, site: &'static Location<'static>, scope: S, callback: C) -> Handle
+    where
+        S: InScope + 'static,
+        C: Callback + 'static,
+    {
+        Handle(Rc::new(Inner { head: Head { state, site }, scope, callback }))
+    }
+
+    /// Drops what the handle holds and makes it ready for [`refill`](Handle::refill). False if it may
+    /// still run, has clones, or is not worth keeping. User code, destructors, may run here.
+    #[inline]
+    pub(crate) fn clear(&mut self) -> bool {
+        Rc::get_mut(&mut self.0).map_or(false, |node| node.clear())
+    }
+
+    /// Makes a cleared handle a new one-shot handle and takes `f`, if its allocation was made for a
+    /// closure of that type.
+    #[inline]
+    pub(crate) fn refill<F, R>(
+        &mut self,
+        site: &'static Location<'static>,
+        f: &mut Option<F>,
+    ) -> bool
+    where
+        F: FnOnce() -> R + 'static,
+        R: Outcome,
+    {
+        let node = Rc::get_mut(&mut self.0).map(|node| node.as_any_mut());
+        match node.and_then(|node| node.downcast_mut::<Inner<Snapshot, Once<F>>>()) {
+            Some(inner) => {
+                inner.head = Head { state: State::once(), site };
+                inner.scope = Snapshot::current();
+                inner.callback = Once::new(f.take());
+                true
+            }
+            None => false,
+        }
     }
 
     /// Runs the callback inside its context, unless it is cancelled, has run, or is running.
@@ -167,25 +172,9 @@ impl Handle {
     /// # Panics
     /// A panic of the callback unwinds through, counted as a [failure](Handle::failures). A
     /// repeating closure is put back first and can run again.
+    #[inline]
     pub fn run(&self) -> Run {
-        let inner = &*self.0;
-        let running = match inner.state.start() {
-            Some(running) => running,
-            None => return Run::Skipped,
-        };
-        let result = match inner.scope.enter() {
-            Some(_entered) => inner.callback.call(&inner.state),
-            None => {
-                if !inner.state.is_repeating() {
-                    inner.callback.release();
-                }
-                Err(AlreadyEntered(()).into())
-            }
-        };
-        if result.is_ok() {
-            running.end_clean();
-        }
-        result.into()
+        self.0.run()
     }
 
     /// Cancels the callback, and drops the closure with all that it captured before returning;
@@ -200,43 +189,43 @@ impl Handle {
 
     /// The first half of `cancel`; true for the first call only.
     pub(crate) fn mark_cancelled(&self) -> bool {
-        self.0.state.cancel()
+        self.0.head().state.cancel()
     }
 
     /// The second half of `cancel`: user code, the closure's destructor, runs here.
     pub(crate) fn release(&self) {
-        self.0.callback.release();
+        self.0.callback().release();
     }
 
     /// True from the first [`cancel`](Handle::cancel) on, for ever.
     pub fn is_cancelled(&self) -> bool {
-        self.0.state.is_cancelled()
+        self.0.head().state.is_cancelled()
     }
 
     /// True if the callback may run more than once.
     pub fn is_repeating(&self) -> bool {
-        self.0.state.is_repeating()
+        self.0.head().state.is_repeating()
     }
 
     /// True if this is a one-shot handle whose run has ended, or that is cancelled and not
     /// running: nothing will happen any more.
     pub fn is_done(&self) -> bool {
-        self.0.state.is_done()
+        self.0.head().state.is_done()
     }
 
     /// How many runs in a row ended in a panic or an error, up to 255. A clean run resets it.
     pub fn failures(&self) -> u8 {
-        self.0.state.failures()
+        self.0.head().state.failures()
     }
 
     /// The type name of the closure, which tells where it was written.
     pub fn name(&self) -> &'static str {
-        self.0.callback.name()
+        self.0.callback().name()
     }
 
     /// Where the callback was scheduled.
     pub fn site(&self) -> &'static Location<'static> {
-        self.0.site
+        self.0.head().site
     }
 
     /// Runs `f` inside the context of this handle, cancelled or not: an error handler sees the
@@ -245,10 +234,7 @@ impl Handle {
     /// # Errors
     /// [`AlreadyEntered`], with `f` inside, if that is an explicit [`Context`] that is entered.
     pub fn in_context<R, F: FnOnce() -> R>(&self, f: F) -> Result<R, AlreadyEntered<F>> {
-        match self.0.scope.enter() {
-            Some(_entered) => Ok(f()),
-            None => Err(AlreadyEntered(f)),
-        }
+        self.0.scope().run(f)
     }
 
     /// True if both are handles of the same callback.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::callback::Outcome;
 use crate::context::Snapshot;
-use crate::handle::Run;
+use crate::run::Run;
 
 /// A one-shot callback that crosses threads: what asyncio's `call_soon_threadsafe` returns.
 ///

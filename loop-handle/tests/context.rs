@@ -373,3 +373,28 @@ fn a_default_is_made_at_each_read() {
     });
     assert_eq!((VAR.get(), VAR.get()), (Some(1), Some(2)));
 }
+
+// uvloop ran a server's protocol in whatever context was current: MagicStack/uvloop#305.
+#[test]
+fn s02_callbacks_run_in_the_context_of_their_set_up_whoever_sets_them_off() {
+    static VAR: Var = ContextVar::with_default(|| 0);
+    VAR.set(7);
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let hooks: Vec<Handle> = (0..2)
+        .map(|_| {
+            let seen = seen.clone();
+            Handle::repeating(move || seen.borrow_mut().push(VAR.get()))
+        })
+        .collect();
+    let client = Context::new();
+    let ran = client.run(|| {
+        VAR.set(99);
+        for hook in hooks.iter().chain(&hooks) {
+            run(hook);
+        }
+        VAR.get()
+    });
+    assert_eq!(*seen.borrow(), [Some(7); 4]);
+    assert!(matches!(ran, Ok(Some(99))));
+    assert_eq!(VAR.get(), Some(7));
+}

@@ -7,7 +7,8 @@ use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use loop_handle::{
-    Context, ContextVar, Handle, Run, Snapshot, ThreadsafeHandle, TimerHandle, TimerOwner,
+    AlreadyEntered, CancelOnDrop, Context, ContextVar, Handle, HandlePool, ResetToken, Run,
+    Snapshot, ThreadsafeHandle, TimerHandle, TimerOwner,
 };
 
 thread_local! {
@@ -67,6 +68,22 @@ fn a_callback_is_one_allocation_and_its_runs_are_none() {
 }
 
 #[test]
+fn a_pool_pays_the_allocator_once() {
+    let pool = HandlePool::new();
+    let ran = Rc::new(Cell::new(0_u64));
+    let turn = || {
+        let ran = ran.clone();
+        let handle = pool.once(move || ran.set(ran.get() + 1));
+        assert!(matches!(handle.run(), Run::Done));
+        pool.recycle(handle);
+    };
+    assert_eq!(allocations(turn).0, 2, "the handle, and the list of spare ones");
+    assert_eq!(allocations(|| (0..100).for_each(|_| turn())).0, 0);
+    assert_eq!(ran.get(), 101);
+    assert_eq!(allocations(|| pool.once(|| ())).0, 1, "it was made for another closure");
+}
+
+#[test]
 fn a_timer_is_one_allocation() {
     let owner: Weak<Nobody> = Weak::new();
     let now = Instant::now();
@@ -122,8 +139,16 @@ fn sizes() {
     assert_eq!(size_of::<Handle>(), 2 * word);
     assert_eq!(size_of::<Option<Handle>>(), 2 * word);
     assert_eq!(size_of::<ThreadsafeHandle>(), 2 * word);
+    assert_eq!(size_of::<HandlePool>(), 4 * word);
     assert_eq!(size_of::<Run>(), 3 * word);
     assert_eq!(size_of::<Snapshot>(), word);
     assert_eq!(size_of::<Context>(), word);
+    assert_eq!(size_of::<AlreadyEntered>(), 0);
+    assert_eq!(size_of::<AlreadyEntered<[u8; 7]>>(), 7, "the closure alone");
+    assert_eq!(size_of::<ContextVar<[u64; 8]>>(), 2 * word);
+    assert_eq!(size_of::<ResetToken<[u64; 8]>>(), 3 * word);
     assert_eq!(size_of::<TimerHandle>(), 4 * word + size_of::<Instant>() + size_of::<u64>());
+    assert_eq!(size_of::<CancelOnDrop<Handle>>(), size_of::<Handle>());
+    assert_eq!(size_of::<CancelOnDrop<TimerHandle>>(), size_of::<TimerHandle>());
+    assert_eq!(size_of::<CancelOnDrop<ThreadsafeHandle>>(), size_of::<ThreadsafeHandle>());
 }

@@ -46,10 +46,9 @@ impl Room {
         }
         for other in &others {
             // One that is gone is its own task's business.
-            let drained = timeout(PATIENCE, other.writer.drain()).await;
-            if let (Err(_), Some(transport)) = (drained, other.writer.transport()) {
+            if timeout(PATIENCE, other.writer.drain()).await.is_err() {
                 println!("{:?} does not read", other.name.get());
-                transport.abort();
+                other.writer.abort();
             }
         }
     }

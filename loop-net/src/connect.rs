@@ -9,13 +9,13 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-use loop_core::{Interest, IoHandler, LoopRef, Readiness, Token};
+use loop_core::{Interest, IoHandler, LoopError, LoopRef, Readiness, Token};
 
 use crate::conn::{Conn, Shared};
 use crate::error::named;
 use crate::protocol::{AnyProtocol, Protocol};
 use crate::socket::Socket;
-use crate::stream::{self, StreamReader, StreamWriter};
+use crate::stream::{StreamProtocol, StreamReader, StreamWriter};
 use crate::transport::{ProtocolRef, Transport};
 
 /// A connection about to be made; from [`Net::tcp_connect`](crate::Net::tcp_connect).
@@ -55,9 +55,11 @@ impl TcpConnector {
     pub async fn open_stream(self) -> io::Result<(StreamReader, StreamWriter)> {
         let shared = self.shared.clone();
         let socket = self.dial().await?;
-        let (protocol, reader, writer) = stream::pair();
+        let halves = Rc::new(Cell::new(None));
+        let made = halves.clone();
+        let protocol = StreamProtocol::new(move |reader, writer| made.set(Some((reader, writer))));
         start(&shared, socket, Box::new(protocol)).await?;
-        Ok((reader, writer))
+        halves.take().ok_or_else(|| LoopError::Closed.into())
     }
 
     /// The first address that accepts wins; the sockets of failures are closed (B-CONN-01).

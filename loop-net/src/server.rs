@@ -18,7 +18,7 @@ use crate::conn::{Conn, Shared};
 use crate::error::named;
 use crate::protocol::{AnyProtocol, Protocol};
 use crate::socket::{ListenOptions, Socket};
-use crate::stream::{self, StreamReader, StreamWriter};
+use crate::stream::{StreamProtocol, StreamReader, StreamWriter};
 
 /// How long accepting pauses when the system is out of descriptors or memory (B-SRV-09).
 const ACCEPT_RETRY: Duration = Duration::from_secs(1);
@@ -112,13 +112,13 @@ impl TcpServerBuilder {
         let lp = self.shared.lp.clone();
         self.listen(Box::new(move || {
             let (handler, lp) = (handler.clone(), lp.clone());
-            Box::new(stream::pair_with(move |reader, writer| {
-                let (reporter, transport) = (lp.clone(), writer.transport());
+            Box::new(StreamProtocol::new(move |reader, writer| {
+                let (reporter, transport) = (lp.clone(), writer.transport().clone());
                 let task = lp.spawn(async move {
                     if let Err(error) = handler(reader, writer).await.into_result() {
-                        let mut context = ExceptionContext::new("a stream handler failed")
-                            .with_failure(Failure::Error(error));
-                        context.subject = transport.map(|transport| transport.describe());
+                        let context = ExceptionContext::new("a stream handler failed")
+                            .with_failure(Failure::Error(error))
+                            .with_subject(transport.describe());
                         reporter.report(&context);
                     }
                 });

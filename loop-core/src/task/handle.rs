@@ -38,14 +38,13 @@ use crate::waiters::CallbackId;
 /// assert!(task.await.unwrap_err().is_cancelled());
 /// # }).unwrap();
 /// ```
-#[must_use = "a task runs on when its handle is dropped; say so with `detach()`"]
-pub struct Task<T> {
+pub struct Task<T: 'static> {
     pub(super) join: Rc<Join<T>>,
     /// This handle's place among the waiters, once it was polled.
     waiter: Option<u64>,
 }
 
-impl<T> Task<T> {
+impl<T: 'static> Task<T> {
     pub(super) fn new(join: Rc<Join<T>>) -> Self {
         Task { join, waiter: None }
     }
@@ -161,7 +160,7 @@ impl<T: 'static> Future for Task<T> {
     }
 }
 
-impl<T> Drop for Task<T> {
+impl<T: 'static> Drop for Task<T> {
     fn drop(&mut self) {
         let header = &self.join.header;
         if !header.has(DONE) {
@@ -176,12 +175,12 @@ impl<T> Drop for Task<T> {
         }
         let unread = std::mem::replace(&mut *self.join.outcome.borrow_mut(), Outcome::Taken);
         if let Outcome::Failed(TaskError::Panicked(panic)) = unread {
-            report_panic(header, panic);
+            report_panic(self.join.clone(), panic);
         }
     }
 }
 
-impl<T> fmt::Debug for Task<T> {
+impl<T: 'static> fmt::Debug for Task<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt_task(f, "Task", &self.join.header)
     }

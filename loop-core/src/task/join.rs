@@ -104,7 +104,7 @@ pub(crate) trait AnyJoin {
 
     /// Ends the task: with `error`, or with the value that its body left. Called once, after the body
     /// was dropped.
-    fn end(&self, lp: &LoopRef, error: Option<TaskError>);
+    fn end(self: Rc<Self>, lp: &LoopRef, error: Option<TaskError>);
 }
 
 pub(crate) enum Outcome<T> {
@@ -138,12 +138,12 @@ impl<T> Join<T> {
     }
 }
 
-impl<T> AnyJoin for Join<T> {
+impl<T: 'static> AnyJoin for Join<T> {
     fn header(&self) -> &Header {
         &self.header
     }
 
-    fn end(&self, lp: &LoopRef, error: Option<TaskError>) {
+    fn end(self: Rc<Self>, lp: &LoopRef, error: Option<TaskError>) {
         if let Some(error) = error {
             if error.is_cancelled() {
                 self.header.set(CANCELLED);
@@ -157,7 +157,7 @@ impl<T> AnyJoin for Join<T> {
         if self.header.has(UNHANDLED) {
             let unread = std::mem::replace(&mut *self.outcome.borrow_mut(), Outcome::Taken);
             if let Outcome::Failed(TaskError::Panicked(panic)) = unread {
-                report_panic(&self.header, panic);
+                report_panic(self, panic);
             } else {
                 guard::discard(lp, unread);
             }

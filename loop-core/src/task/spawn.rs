@@ -55,7 +55,7 @@ impl LoopRef {
         let join = Rc::new(Join::new(header));
         if self.inner.closed.get() {
             drop(future);
-            join.end(self, Some(TaskError::Closed));
+            join.clone().end(self, Some(TaskError::Closed));
             return Task::new(join);
         }
         let body: Body = Box::pin(Wrapped { future, join: join.clone() });

@@ -173,7 +173,7 @@ fn end(
         }
         tasks.remove(key); // what is left in the entry is no user value
     }
-    values.run(|| join.end(lp, error));
+    values.run(|| join.clone().end(lp, error));
     // Context values are user values.
     guard::discard(lp, values);
 }

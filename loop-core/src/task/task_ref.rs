@@ -112,12 +112,12 @@ pub(super) fn report_pending(lp: &LoopRef, join: &Rc<dyn AnyJoin>) {
 }
 
 /// Reports a panic that nobody will read (B-TASK-23), to standard error if the loop is gone.
-pub(super) fn report_panic(header: &Header, panic: PanicError) {
+pub(super) fn report_panic(join: Rc<dyn AnyJoin>, panic: PanicError) {
+    let home = join.header().home.upgrade();
     let mut context = ExceptionContext::new("task panicked and nobody awaited it")
         .with_failure(Failure::Panic(panic));
-    // The task is ending or gone, so the report names it by its fields.
-    context.subject = Some(format!("{} spawned at {}", header.name(), header.site));
-    match header.home.upgrade() {
+    context.task = Some(TaskRef { join });
+    match home {
         Some(inner) => guard::report(&LoopRef { inner }, context),
         None => write_line(&context),
     }

@@ -5,6 +5,6 @@ mod protocol;
 mod reader;
 mod writer;
 
-pub(crate) use protocol::{pair, pair_with};
+pub(crate) use protocol::StreamProtocol;
 pub use reader::{ReadError, StreamReader};
 pub use writer::StreamWriter;

@@ -19,7 +19,6 @@ pub(crate) const LIMIT: usize = 64 * 1024;
 
 /// What the protocol, the reader and the writer have in common.
 pub(crate) struct Stream {
-    pub(crate) transport: RefCell<Option<Transport>>,
     pub(crate) buffer: RefCell<Buffer>,
     pub(crate) eof: Cell<bool>,
     /// The connection is over.
@@ -37,7 +36,6 @@ pub(crate) struct Stream {
 impl Stream {
     fn new() -> Rc<Self> {
         Rc::new(Stream {
-            transport: RefCell::default(),
             buffer: RefCell::default(),
             eof: Cell::new(false),
             lost: Cell::new(false),
@@ -47,10 +45,6 @@ impl Stream {
             unread: Cell::new(false),
             wakers: RefCell::default(),
         })
-    }
-
-    pub(crate) fn transport(&self) -> Option<Transport> {
-        self.transport.borrow().clone()
     }
 
     /// Wakes this task with the next change. All waiters are woken by every change: there are the
@@ -93,22 +87,19 @@ impl Stream {
     }
 
     /// A read that must wait needs the transport to deliver, also beyond the limit (B-STR-13).
-    pub(crate) fn need_more(&self) {
-        self.set_read_paused(false);
+    pub(crate) fn need_more(&self, transport: &Transport) {
+        self.set_read_paused(transport, false);
     }
 
     /// After bytes were taken out.
-    pub(crate) fn consumed(&self) {
+    pub(crate) fn consumed(&self, transport: &Transport) {
         if self.buffer.borrow().len() <= LIMIT {
-            self.set_read_paused(false);
+            self.set_read_paused(transport, false);
         }
     }
 
-    fn set_read_paused(&self, paused: bool) {
-        if self.read_paused.replace(paused) == paused {
-            return;
-        }
-        if let Some(transport) = self.transport() {
+    fn set_read_paused(&self, transport: &Transport, paused: bool) {
+        if self.read_paused.replace(paused) != paused {
             if paused { transport.pause_reading() } else { transport.resume_reading() }
         }
     }
@@ -119,29 +110,25 @@ type OnConnect = Box<dyn FnOnce(StreamReader, StreamWriter)>;
 /// Feeds a [`Stream`].
 pub(crate) struct StreamProtocol {
     stream: Rc<Stream>,
+    /// Known once the connection is made; a stream is fed only after that.
+    transport: Option<Transport>,
     on_connect: Option<OnConnect>,
 }
 
-/// A protocol and the two halves of its stream.
-pub(crate) fn pair() -> (StreamProtocol, StreamReader, StreamWriter) {
-    let stream = Stream::new();
-    let protocol = StreamProtocol { stream: stream.clone(), on_connect: None };
-    (protocol, StreamReader::new(stream.clone()), StreamWriter::new(stream))
-}
-
-/// A protocol that hands out its halves once it is connected.
-pub(crate) fn pair_with(
-    on_connect: impl FnOnce(StreamReader, StreamWriter) + 'static,
-) -> StreamProtocol {
-    StreamProtocol { stream: Stream::new(), on_connect: Some(Box::new(on_connect)) }
+impl StreamProtocol {
+    /// A protocol that hands out the two halves of its stream once it is connected.
+    pub(crate) fn new(on_connect: impl FnOnce(StreamReader, StreamWriter) + 'static) -> Self {
+        let on_connect: OnConnect = Box::new(on_connect);
+        StreamProtocol { stream: Stream::new(), transport: None, on_connect: Some(on_connect) }
+    }
 }
 
 impl Protocol for StreamProtocol {
     fn connection_made(&mut self, transport: &Transport) {
-        *self.stream.transport.borrow_mut() = Some(transport.clone());
+        self.transport = Some(transport.clone());
         if let Some(on_connect) = self.on_connect.take() {
-            let reader = StreamReader::new(self.stream.clone());
-            on_connect(reader, StreamWriter::new(self.stream.clone()));
+            let reader = StreamReader::new(self.stream.clone(), transport.clone());
+            on_connect(reader, StreamWriter::new(self.stream.clone(), transport.clone()));
         }
     }
 
@@ -150,8 +137,9 @@ impl Protocol for StreamProtocol {
             return;
         }
         self.stream.buffer.borrow_mut().push(data);
-        if self.stream.buffer.borrow().len() > 2 * LIMIT {
-            self.stream.set_read_paused(true);
+        let buffered = self.stream.buffer.borrow().len();
+        if let Some(transport) = self.transport.as_ref().filter(|_| buffered > 2 * LIMIT) {
+            self.stream.set_read_paused(transport, true);
         }
         self.stream.changed();
     }

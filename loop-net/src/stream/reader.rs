@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use super::protocol::{LIMIT, Stream};
+use crate::transport::Transport;
 
 /// Why a read gave no bytes.
 #[derive(Debug)]
@@ -78,12 +79,13 @@ impl From<ReadError> for io::Error {
 /// dropped, what comes in later is thrown away.
 pub struct StreamReader {
     stream: Rc<Stream>,
+    transport: Transport,
     limit: usize,
 }
 
 impl StreamReader {
-    pub(crate) fn new(stream: Rc<Stream>) -> Self {
-        StreamReader { stream, limit: LIMIT }
+    pub(crate) fn new(stream: Rc<Stream>, transport: Transport) -> Self {
+        StreamReader { stream, transport, limit: LIMIT }
     }
 
     /// Whether the stream has ended and everything was read (B-STR-10).
@@ -201,7 +203,7 @@ impl StreamReader {
             if len >= count || stream.eof.get() {
                 return Poll::Ready(Ok(len));
             }
-            stream.need_more();
+            stream.need_more(&self.transport);
             stream.wait(cx);
             Poll::Pending
         })
@@ -215,7 +217,7 @@ impl StreamReader {
 
     fn take(&mut self, count: usize) -> Vec<u8> {
         let taken = self.stream.buffer.borrow_mut().take(count);
-        self.stream.consumed();
+        self.stream.consumed(&self.transport);
         taken
     }
 }
@@ -234,7 +236,7 @@ impl Drop for StreamReader {
         let left = std::mem::take(&mut *self.stream.buffer.borrow_mut());
         drop(left);
         // So that the peer's end of file is seen.
-        self.stream.consumed();
+        self.stream.consumed(&self.transport);
     }
 }
 

@@ -17,29 +17,28 @@ use crate::transport::{Transport, WriteState};
 /// the writer closes the connection once everything is flushed.
 pub struct StreamWriter {
     stream: Rc<Stream>,
+    transport: Transport,
 }
 
 impl StreamWriter {
-    pub(crate) fn new(stream: Rc<Stream>) -> Self {
-        StreamWriter { stream }
+    pub(crate) fn new(stream: Rc<Stream>, transport: Transport) -> Self {
+        StreamWriter { stream, transport }
     }
 
-    /// The transport underneath, for addresses and water marks. A stream that is not connected yet has
-    /// none.
-    pub fn transport(&self) -> Option<Transport> {
-        self.stream.transport()
+    /// The transport underneath, for addresses and water marks.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
     }
 
     /// Sends or buffers `data`; see [`Transport::write`]. Loops that write much should
     /// [`drain`](Self::drain) in between (B-STR-15).
     pub fn write(&self, data: &[u8]) -> WriteState {
-        self.transport().map_or(WriteState::Closed, |transport| transport.write(data))
+        self.transport.write(data)
     }
 
     /// Writes each piece in order.
     pub fn write_all_vectored(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
-        self.transport()
-            .map_or(WriteState::Closed, |transport| transport.write_all_vectored(pieces))
+        self.transport.write_all_vectored(pieces)
     }
 
     /// Waits while more is buffered than the high-water mark, until the low-water mark is reached. Any
@@ -72,21 +71,22 @@ impl StreamWriter {
 
     /// Ends our side once everything is flushed; the peer reads the end of the stream.
     pub fn write_eof(&self) {
-        if let Some(transport) = self.transport() {
-            transport.write_eof();
-        }
+        self.transport.write_eof();
     }
 
     /// Closes the connection once everything is flushed.
     pub fn close(&self) {
-        if let Some(transport) = self.transport() {
-            transport.close();
-        }
+        self.transport.close();
+    }
+
+    /// Closes the connection at once and drops what is buffered.
+    pub fn abort(&self) {
+        self.transport.abort();
     }
 
     /// Whether the connection is closed or being closed.
     pub fn is_closing(&self) -> bool {
-        self.transport().is_some_and(|transport| transport.is_closing())
+        self.transport.is_closing()
     }
 
     /// Waits until the connection is over (B-STR-18).
@@ -114,6 +114,6 @@ impl Drop for StreamWriter {
 
 impl fmt::Debug for StreamWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamWriter").field("transport", &self.transport()).finish()
+        f.debug_struct("StreamWriter").field("transport", &self.transport).finish()
     }
 }
