@@ -55,6 +55,7 @@
 //! | scheduling from other threads | [`Remote`] |
 //! | tasks and results | [`spawn`], [`Task`], [`LoopFuture`] |
 //! | time | [`sleep`], [`timeout`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
+//! | waiting for other tasks | [`sync`] |
 //! | descriptors | [`LoopRef::add_reader`], [`IoHandler`] |
 //! | what went wrong | [`ExceptionContext`], [`LoopError`], [`TaskError`] |
 
@@ -86,6 +87,7 @@ mod runner;
 mod scope;
 mod signals;
 mod sleep;
+pub mod sync;
 mod task;
 mod waiters;
 

@@ -10,7 +10,6 @@ use loop_handle::{Context, Handle, Outcome, TimerHandle, TimerOwner};
 use crate::clock::saturating_add;
 use crate::current;
 use crate::inner::{Inner, TimerItem};
-use crate::ready::Ready;
 use crate::remote::Remote;
 
 /// A reference to a loop, for its own thread: cheap to clone, what callbacks capture.
@@ -89,7 +88,7 @@ impl LoopRef {
             return Handle::new_cancelled(site, callback);
         }
         let handle = self.inner.handles.once_at(site, context, callback);
-        self.inner.ready.push(Ready::Handle(handle.clone()));
+        self.inner.ready.push_handle(handle.clone());
         handle
     }
 
@@ -99,7 +98,7 @@ impl LoopRef {
         if self.inner.closed.get() {
             handle.cancel();
         } else {
-            self.inner.ready.push(Ready::Handle(handle.clone()));
+            self.inner.ready.push_handle(handle.clone());
         }
     }
 

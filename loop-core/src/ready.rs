@@ -51,6 +51,14 @@ impl ReadyQueue {
         self.incoming.borrow_mut().push(entry);
     }
 
+    /// Pushes a handle. [`Vec::push`] would put the entry together on the stack and copy it from there
+    /// in larger pieces than it was written in, which stalls most processors; an iterator is only
+    /// asked for the entry once there is room for it.
+    #[inline]
+    pub(crate) fn push_handle(&self, handle: Handle) {
+        self.incoming.borrow_mut().extend(Some(handle).into_iter().map(Ready::Handle));
+    }
+
     #[inline]
     pub(crate) fn extend(&self, entries: impl Iterator<Item = Ready>) {
         self.incoming.borrow_mut().extend(entries);

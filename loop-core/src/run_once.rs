@@ -115,7 +115,7 @@ fn collect_timers(lp: &LoopRef) {
     for _ in 0..count {
         let popped: Option<(u64, TimerKey, TimerItem)> = inner.timers.borrow_mut().pop_due(due);
         match popped {
-            Some((_, _, TimerItem::Callback(handle))) => inner.ready.push(Ready::Handle(handle)),
+            Some((_, _, TimerItem::Callback(handle))) => inner.ready.push_handle(handle),
             Some((_, _, TimerItem::Wake(waker))) => guard::wake(lp, waker),
             None => break,
         }

@@ -9,7 +9,6 @@ use loop_selector::{Signal, SignalWatcher};
 
 use crate::error::LoopError;
 use crate::loop_ref::LoopRef;
-use crate::ready::Ready;
 
 /// The signals that this loop handles. The watcher is made with the first handler.
 pub(crate) struct SignalTable {
@@ -116,7 +115,7 @@ pub(crate) fn collect(lp: &LoopRef) {
                 continue;
             }
             for _ in 0..deliveries {
-                lp.inner.ready.push(Ready::Handle(handle.clone()));
+                lp.inner.ready.push_handle(handle.clone());
             }
         }
     }

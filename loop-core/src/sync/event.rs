@@ -1,0 +1,65 @@
+//! `Event`: something that has happened, or not yet.
+
+use std::cell::Cell;
+use std::fmt;
+
+use super::wait_list::{Turn, WaitList};
+
+/// A flag that tasks can wait for; asyncio's `Event`.
+///
+/// ```
+/// # use loop_core::{run, spawn, sync::Event};
+/// # use std::rc::Rc;
+/// # run(async {
+/// let started = Rc::new(Event::new());
+/// let waiter = started.clone();
+/// let task = spawn(async move { waiter.wait().await });
+/// started.set();
+/// task.await.unwrap();
+/// # }).unwrap();
+/// ```
+#[derive(Default)]
+pub struct Event {
+    set: Cell<bool>,
+    waiters: WaitList,
+}
+
+impl Event {
+    /// An event that is not set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the flag and wakes everybody who waits now, also if it is cleared before they run
+    /// (B-EVT-01, B-EVT-02).
+    pub fn set(&self) {
+        self.set.set(true);
+        self.waiters.grant_all();
+    }
+
+    /// Clears the flag: who comes from now on waits.
+    pub fn clear(&self) {
+        self.set.set(false);
+    }
+
+    /// Whether the flag is set.
+    pub fn is_set(&self) -> bool {
+        self.set.get()
+    }
+
+    /// Waits until the flag is set; returns at once if it is. Dropping it loses nothing.
+    pub async fn wait(&self) {
+        if !self.set.get() {
+            Turn::new(&self.waiters, || ()).await;
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("set", &self.is_set())
+            .field("waiting", &self.waiters.waiting())
+            .finish()
+    }
+}

@@ -1,0 +1,26 @@
+//! What tasks of one loop wait for each other with.
+//!
+//! All of it is for one thread and holds no borrow while anything of a user's runs. Every hand-over is
+//! undone if the one it went to is cancelled or dropped before it could use it: a lock, a permit, an item or
+//! a notification never ends with somebody who is gone. One list of waiters does that for all of them.
+//!
+//! | for | see |
+//! |---|---|
+//! | something that happens once in a while | [`Event`] |
+//! | one at a time | [`Lock`] |
+//! | so many at a time | [`Semaphore`] |
+//! | items from some tasks to others | [`Queue`], [`LifoQueue`], [`PriorityQueue`] |
+
+mod event;
+mod lock;
+mod queue;
+mod semaphore;
+mod wait_list;
+
+pub use event::Event;
+pub use lock::{Lock, LockGuard};
+pub use queue::{
+    Fifo, Lifo, LifoQueue, PriorityQueue, PutError, Queue, QueueOf, QueueShutDown, QueueStore,
+    Shutdown, Smallest, TryGetError, TryPutError,
+};
+pub use semaphore::{Permit, Semaphore, TooManyReleases};

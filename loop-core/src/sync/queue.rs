@@ -1,0 +1,417 @@
+//! `Queue`, `LifoQueue`, `PriorityQueue`: items from some tasks to others.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::error::Error;
+use std::fmt;
+use std::num::NonZeroUsize;
+
+use super::wait_list::{Turn, WaitList};
+
+/// In which order a queue gives its items out: the seam between [`Queue`], [`LifoQueue`] and
+/// [`PriorityQueue`].
+pub trait QueueStore<T>: Default {
+    /// Takes an item in.
+    fn push(&mut self, item: T);
+    /// Gives the next one out.
+    fn pop(&mut self) -> Option<T>;
+    /// How many there are.
+    fn len(&self) -> usize;
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// First in, first out.
+#[derive(Debug)]
+pub struct Fifo<T>(VecDeque<T>);
+
+/// Last in, first out.
+#[derive(Debug)]
+pub struct Lifo<T>(Vec<T>);
+
+/// The smallest first; equal ones in the order of their coming (B-QUE-01).
+#[derive(Debug)]
+pub struct Smallest<T> {
+    heap: BinaryHeap<Reverse<(T, u64)>>,
+    next: u64,
+}
+
+impl<T> Default for Fifo<T> {
+    fn default() -> Self {
+        Fifo(VecDeque::new())
+    }
+}
+
+impl<T> Default for Lifo<T> {
+    fn default() -> Self {
+        Lifo(Vec::new())
+    }
+}
+
+impl<T: Ord> Default for Smallest<T> {
+    fn default() -> Self {
+        Smallest { heap: BinaryHeap::new(), next: 0 }
+    }
+}
+
+impl<T> QueueStore<T> for Fifo<T> {
+    fn push(&mut self, item: T) {
+        self.0.push_back(item);
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        self.0.pop_front()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<T> QueueStore<T> for Lifo<T> {
+    fn push(&mut self, item: T) {
+        self.0.push(item);
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        self.0.pop()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<T: Ord> QueueStore<T> for Smallest<T> {
+    fn push(&mut self, item: T) {
+        self.heap.push(Reverse((item, self.next)));
+        self.next += 1;
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        self.heap.pop().map(|Reverse((item, _))| item)
+    }
+
+    fn len(&self) -> usize {
+        self.heap.len()
+    }
+}
+
+/// What happens to the items that are left when a queue is shut down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shutdown {
+    /// They can still be got (B-QUE-09).
+    Drain,
+    /// They are dropped, and each counts as done (B-QUE-11).
+    Immediate,
+}
+
+/// A queue between tasks, whose `S` decides what comes out next: [`Queue`], [`LifoQueue`] or
+/// [`PriorityQueue`].
+///
+/// One put wakes one task that waits to get, one get wakes one that waits to put, in the order in which
+/// they came (B-QUE-04). A task that is cancelled after it was woken wakes the next: no item is lost and
+/// nobody sleeps beside one (B-QUE-05, B-QUE-06).
+///
+/// ```
+/// # use loop_core::{run, spawn, sync::Queue};
+/// # use std::rc::Rc;
+/// # run(async {
+/// let queue = Rc::new(Queue::bounded(2.try_into().unwrap()));
+/// let source = queue.clone();
+/// let producer = spawn(async move {
+///     for n in 0..5 {
+///         source.put(n).await.unwrap(); // waits while two items are in it
+///     }
+/// });
+/// for n in 0..5 {
+///     assert_eq!(queue.get().await, Ok(n));
+///     queue.task_done();
+/// }
+/// queue.join().await; // every item was marked done
+/// producer.await.unwrap();
+/// # }).unwrap();
+/// ```
+pub struct QueueOf<T, S: QueueStore<T>> {
+    items: RefCell<S>,
+    max_size: Option<NonZeroUsize>,
+    unfinished: Cell<usize>,
+    shut_down: Cell<Option<Shutdown>>,
+    getters: WaitList,
+    putters: WaitList,
+    joiners: WaitList,
+    kind: std::marker::PhantomData<T>,
+}
+
+/// A queue that gives the oldest item out first; asyncio's `Queue`.
+pub type Queue<T> = QueueOf<T, Fifo<T>>;
+
+/// A queue that gives the newest item out first; asyncio's `LifoQueue`.
+pub type LifoQueue<T> = QueueOf<T, Lifo<T>>;
+
+/// A queue that gives the smallest item out first; asyncio's `PriorityQueue`. Its items' `Ord` must not
+/// use the queue.
+pub type PriorityQueue<T> = QueueOf<T, Smallest<T>>;
+
+impl<T, S: QueueStore<T>> QueueOf<T, S> {
+    /// A queue without a bound (B-QUE-02).
+    pub fn new() -> Self {
+        Self::with_max_size(None)
+    }
+
+    /// A queue of at most `max_size` items.
+    pub fn bounded(max_size: NonZeroUsize) -> Self {
+        Self::with_max_size(Some(max_size))
+    }
+
+    fn with_max_size(max_size: Option<NonZeroUsize>) -> Self {
+        QueueOf {
+            items: RefCell::default(),
+            max_size,
+            unfinished: Cell::new(0),
+            shut_down: Cell::new(None),
+            getters: WaitList::default(),
+            putters: WaitList::default(),
+            joiners: WaitList::default(),
+            kind: std::marker::PhantomData,
+        }
+    }
+
+    /// How many items are in it.
+    pub fn len(&self) -> usize {
+        self.items.borrow().len()
+    }
+
+    /// Whether no item is in it.
+    pub fn is_empty(&self) -> bool {
+        self.items.borrow().is_empty()
+    }
+
+    /// Whether it has all the items it may have; never, without a bound.
+    pub fn is_full(&self) -> bool {
+        self.max_size.is_some_and(|max_size| self.len() >= max_size.get())
+    }
+
+    /// How many items it may have.
+    pub fn max_size(&self) -> Option<NonZeroUsize> {
+        self.max_size
+    }
+
+    /// Puts an item in, and waits while the queue is full (B-QUE-03). If the future is dropped first, the
+    /// item is dropped with it and was not put in.
+    ///
+    /// # Errors
+    /// [`PutError`] with the item, once the queue is shut down.
+    pub async fn put(&self, item: T) -> Result<(), PutError<T>> {
+        let mut item = item;
+        loop {
+            match self.try_put(item) {
+                Ok(()) => return Ok(()),
+                Err(TryPutError::ShutDown(item)) => return Err(PutError(item)),
+                Err(TryPutError::Full(back)) => item = back,
+            }
+            Turn::new(&self.putters, || self.pass_on_put()).await;
+        }
+    }
+
+    /// Puts an item in if there is room.
+    ///
+    /// # Errors
+    /// The item comes back if the queue is full or shut down.
+    pub fn try_put(&self, item: T) -> Result<(), TryPutError<T>> {
+        if self.shut_down.get().is_some() {
+            return Err(TryPutError::ShutDown(item));
+        }
+        if self.is_full() {
+            return Err(TryPutError::Full(item));
+        }
+        self.items.borrow_mut().push(item);
+        self.unfinished.set(self.unfinished.get() + 1);
+        self.getters.grant();
+        Ok(())
+    }
+
+    /// Takes the next item, and waits while there is none. Dropping the future loses no item.
+    ///
+    /// # Errors
+    /// [`QueueShutDown`] once the queue is shut down and, if it drains, empty.
+    pub async fn get(&self) -> Result<T, QueueShutDown> {
+        loop {
+            match self.try_get() {
+                Ok(item) => return Ok(item),
+                Err(TryGetError::ShutDown) => return Err(QueueShutDown),
+                Err(TryGetError::Empty) => {}
+            }
+            Turn::new(&self.getters, || self.pass_on_get()).await;
+        }
+    }
+
+    /// Takes the next item if there is one.
+    ///
+    /// # Errors
+    /// If there is none, or will be none any more.
+    pub fn try_get(&self) -> Result<T, TryGetError> {
+        let item = self.items.borrow_mut().pop();
+        match item {
+            Some(item) => {
+                self.putters.grant();
+                Ok(item)
+            }
+            None if self.shut_down.get().is_some() => Err(TryGetError::ShutDown),
+            None => Err(TryGetError::Empty),
+        }
+    }
+
+    /// A getter went without using its turn: the next one gets it if there is something to get.
+    fn pass_on_get(&self) {
+        if !self.is_empty() || self.shut_down.get().is_some() {
+            self.getters.grant();
+        }
+    }
+
+    fn pass_on_put(&self) {
+        if !self.is_full() || self.shut_down.get().is_some() {
+            self.putters.grant();
+        }
+    }
+
+    /// Marks one item that was got as done.
+    ///
+    /// # Panics
+    /// If more items are marked than were put in: a bug in the caller (B-QUE-08).
+    pub fn task_done(&self) {
+        let unfinished = self.unfinished.get();
+        assert!(unfinished > 0, "task_done was called more often than items were put in");
+        self.finish(1);
+    }
+
+    fn finish(&self, count: usize) {
+        let left = self.unfinished.get().saturating_sub(count);
+        self.unfinished.set(left);
+        if left == 0 {
+            self.joiners.grant_all();
+        }
+    }
+
+    /// Waits until every item that was put in was marked done; returns at once if that is so
+    /// (B-QUE-08).
+    pub async fn join(&self) {
+        while self.unfinished.get() > 0 {
+            Turn::new(&self.joiners, || ()).await;
+        }
+    }
+
+    /// Ends the queue: putting fails from now on, getting fails once nothing is left. Everybody who waits
+    /// is woken to see it. Draining may be followed by [`Shutdown::Immediate`], not the other way round
+    /// (B-QUE-09 to 12).
+    pub fn shutdown(&self, how: Shutdown) {
+        self.shut_down.set(self.shut_down.get().max(Some(how)));
+        if how == Shutdown::Immediate {
+            // One by one and unborrowed: destructors are user code, and may use the queue (B-QUE-13).
+            loop {
+                let item = self.items.borrow_mut().pop();
+                let Some(item) = item else { break };
+                drop(item);
+                self.finish(1);
+            }
+        }
+        self.getters.grant_all();
+        self.putters.grant_all();
+    }
+}
+
+impl<T, S: QueueStore<T>> Default for QueueOf<T, S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T, S: QueueStore<T>> fmt::Debug for QueueOf<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("len", &self.len())
+            .field("max_size", &self.max_size)
+            .field("unfinished", &self.unfinished.get())
+            .field("shut_down", &self.shut_down.get())
+            .finish()
+    }
+}
+
+/// The queue is shut down; the item comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PutError<T>(pub T);
+
+/// Why an item was not put in; it comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TryPutError<T> {
+    /// The queue is full.
+    Full(T),
+    /// The queue is shut down.
+    ShutDown(T),
+}
+
+/// The queue is shut down and has nothing left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueShutDown;
+
+/// Why no item was got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TryGetError {
+    /// There is none now.
+    Empty,
+    /// There will be none any more.
+    ShutDown,
+}
+
+impl fmt::Display for QueueShutDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the queue is shut down")
+    }
+}
+
+impl fmt::Display for TryGetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryGetError::Empty => f.write_str("the queue is empty"),
+            TryGetError::ShutDown => QueueShutDown.fmt(f),
+        }
+    }
+}
+
+impl<T> fmt::Debug for PutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PutError(..)")
+    }
+}
+
+impl<T> fmt::Display for PutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        QueueShutDown.fmt(f)
+    }
+}
+
+impl<T> fmt::Debug for TryPutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TryPutError::Full(_) => "Full(..)",
+            TryPutError::ShutDown(_) => "ShutDown(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for TryPutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryPutError::Full(_) => f.write_str("the queue is full"),
+            TryPutError::ShutDown(_) => QueueShutDown.fmt(f),
+        }
+    }
+}
+
+impl Error for QueueShutDown {}
+impl Error for TryGetError {}
+impl<T> Error for PutError<T> {}
+impl<T> Error for TryPutError<T> {}

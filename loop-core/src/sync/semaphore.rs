@@ -1,0 +1,144 @@
+//! `Semaphore`: so many at a time.
+
+use std::cell::Cell;
+use std::error::Error;
+use std::fmt;
+
+use super::wait_list::{Turn, WaitList};
+
+/// A number of permits; asyncio's `Semaphore` and `BoundedSemaphore`.
+///
+/// First come, first served; nobody overtakes a task that waits (B-SEM-02). A permit that comes back while
+/// somebody waits goes to the first of them at once (B-SEM-03); if that one is cancelled before it runs,
+/// it goes on to the next (B-SEM-04).
+///
+/// ```
+/// # use loop_core::{run, sync::Semaphore};
+/// # run(async {
+/// let downloads = Semaphore::new(2);
+/// let first = downloads.acquire().await;
+/// let _second = downloads.acquire().await;
+/// assert!(downloads.try_acquire().is_none());
+/// drop(first);
+/// assert!(downloads.try_acquire().is_some());
+/// # }).unwrap();
+/// ```
+pub struct Semaphore {
+    free: Cell<usize>,
+    bound: Option<usize>,
+    waiters: WaitList,
+}
+
+impl Semaphore {
+    /// `permits` to begin with, and no upper bound; 0 makes everybody wait (B-SEM-01).
+    pub fn new(permits: usize) -> Self {
+        Semaphore { free: Cell::new(permits), bound: None, waiters: WaitList::default() }
+    }
+
+    /// `permits` to begin with and at the most.
+    pub fn bounded(permits: usize) -> Self {
+        Semaphore { bound: Some(permits), ..Self::new(permits) }
+    }
+
+    /// Waits for a permit. Dropping the future gives up the place in the queue, and passes on a permit
+    /// that came.
+    pub async fn acquire(&self) -> Permit<'_> {
+        match self.try_acquire() {
+            Some(permit) => permit,
+            None => {
+                Turn::new(&self.waiters, || self.give_back(1)).await;
+                Permit { semaphore: self }
+            }
+        }
+    }
+
+    /// Takes a permit if one is free and nobody waits for it.
+    pub fn try_acquire(&self) -> Option<Permit<'_>> {
+        if self.is_locked() {
+            return None;
+        }
+        self.free.set(self.free.get() - 1);
+        Some(Permit { semaphore: self })
+    }
+
+    /// Whether [`acquire`](Self::acquire) would wait: no permit is free, or others wait.
+    pub fn is_locked(&self) -> bool {
+        self.free.get() == 0 || !self.waiters.is_empty()
+    }
+
+    /// How many permits are free.
+    pub fn available(&self) -> usize {
+        self.free.get()
+    }
+
+    /// Adds permits: the counterpart of [`Permit::forget`].
+    ///
+    /// # Errors
+    /// [`TooManyReleases`] if a bounded semaphore would have more than it began with (B-SEM-06). Nothing
+    /// is added then.
+    pub fn release(&self, permits: usize) -> Result<(), TooManyReleases> {
+        let free = self.free.get().checked_add(permits).ok_or(TooManyReleases)?;
+        if self.bound.is_some_and(|bound| free > bound) {
+            return Err(TooManyReleases);
+        }
+        self.give_back(permits);
+        Ok(())
+    }
+
+    /// Permits go to those who wait, and the rest are free.
+    fn give_back(&self, permits: usize) {
+        self.free.set(self.free.get() + permits);
+        while self.free.get() > 0 && self.waiters.waiting() > 0 {
+            // Taken before the grant: waking is user code.
+            self.free.set(self.free.get() - 1);
+            self.waiters.grant();
+        }
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore")
+            .field("available", &self.available())
+            .field("bound", &self.bound)
+            .field("waiting", &self.waiters.waiting())
+            .finish()
+    }
+}
+
+/// One permit of a [`Semaphore`]; dropping it gives the permit back.
+#[must_use = "the permit is given back when this is dropped"]
+pub struct Permit<'a> {
+    semaphore: &'a Semaphore,
+}
+
+impl Permit<'_> {
+    /// Keeps the permit for good; [`Semaphore::release`] may bring it back.
+    pub fn forget(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.semaphore.give_back(1);
+    }
+}
+
+impl fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").finish_non_exhaustive()
+    }
+}
+
+/// More permits were released than a bounded semaphore began with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyReleases;
+
+impl fmt::Display for TooManyReleases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("more permits were released than the semaphore began with")
+    }
+}
+
+impl Error for TooManyReleases {}

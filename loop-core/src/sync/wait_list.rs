@@ -1,0 +1,148 @@
+//! The one way in which the primitives of this module wait: a queue whose places can be granted, left
+//! and given back, so that no hand-over is ever lost.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+enum Place {
+    Waiting(Waker),
+    /// It has its turn and has not been polled since.
+    Granted,
+}
+
+/// Waiters, first come first served. Places are numbered in the order of their coming, so that a place is
+/// found by binary search; leaving is O(n) in the waiters behind.
+#[derive(Default)]
+pub(crate) struct WaitList {
+    places: RefCell<Places>,
+}
+
+#[derive(Default)]
+struct Places {
+    queue: VecDeque<(u64, Place)>,
+    next: u64,
+    /// How many are still `Waiting`. Those granted stand before them, for grants go in order.
+    waiting: usize,
+}
+
+impl Places {
+    fn find(&self, ticket: u64) -> Option<usize> {
+        self.queue.binary_search_by_key(&ticket, |(number, _)| *number).ok()
+    }
+}
+
+impl WaitList {
+    /// Whether nobody waits or has an unused turn.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.borrow().queue.is_empty()
+    }
+
+    /// How many have not had their turn yet.
+    pub(crate) fn waiting(&self) -> usize {
+        self.places.borrow().waiting
+    }
+
+    /// Gives the first who waits its turn, and wakes it. `false` if nobody waits.
+    pub(crate) fn grant(&self) -> bool {
+        let waker = {
+            let mut places = self.places.borrow_mut();
+            let granted = places.queue.len() - places.waiting;
+            let Some((_, place)) = places.queue.get_mut(granted) else { return false };
+            let place = std::mem::replace(place, Place::Granted);
+            places.waiting -= 1;
+            match place {
+                Place::Waiting(waker) => waker,
+                Place::Granted => unreachable!("those granted stand before those who wait"),
+            }
+        };
+        waker.wake();
+        true
+    }
+
+    /// Gives everybody who waits now its turn.
+    pub(crate) fn grant_all(&self) {
+        for _ in 0..self.waiting() {
+            self.grant();
+        }
+    }
+
+    /// Ready once the place has its turn; takes a place first if there is none.
+    fn poll(&self, ticket: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<()> {
+        // Cloning and dropping wakers is user code: no borrow is held around either.
+        let new = cx.waker().clone();
+        let old = {
+            let mut places = self.places.borrow_mut();
+            match ticket.and_then(|ticket| places.find(ticket)) {
+                Some(index) => match &mut places.queue[index].1 {
+                    Place::Granted => {
+                        places.queue.remove(index);
+                        *ticket = None;
+                        drop(places);
+                        drop(new);
+                        return Poll::Ready(());
+                    }
+                    Place::Waiting(waker) => Some(std::mem::replace(waker, new)),
+                },
+                None => {
+                    let number = places.next;
+                    places.next += 1;
+                    places.waiting += 1;
+                    places.queue.push_back((number, Place::Waiting(new)));
+                    *ticket = Some(number);
+                    None
+                }
+            }
+        };
+        drop(old);
+        Poll::Pending
+    }
+
+    /// Gives up a place. Whether it had a turn that it did not use.
+    fn leave(&self, ticket: u64) -> bool {
+        let left = {
+            let mut places = self.places.borrow_mut();
+            let Some(index) = places.find(ticket) else { return false };
+            let left = places.queue.remove(index);
+            if let Some((_, Place::Waiting(_))) = left {
+                places.waiting -= 1;
+            }
+            left
+        };
+        matches!(left, Some((_, Place::Granted)))
+    }
+}
+
+/// Waits for a turn. If it is dropped with a turn that it did not use, `give_back` passes that on.
+pub(crate) struct Turn<'a, G: FnMut()> {
+    list: &'a WaitList,
+    ticket: Option<u64>,
+    give_back: G,
+}
+
+impl<'a, G: FnMut()> Turn<'a, G> {
+    pub(crate) fn new(list: &'a WaitList, give_back: G) -> Self {
+        Turn { list, ticket: None, give_back }
+    }
+}
+
+impl<G: FnMut() + Unpin> Future for Turn<'_, G> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Turn { list, ticket, .. } = self.get_mut();
+        list.poll(ticket, cx)
+    }
+}
+
+impl<G: FnMut()> Drop for Turn<'_, G> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            if self.list.leave(ticket) {
+                (self.give_back)();
+            }
+        }
+    }
+}

@@ -1,0 +1,512 @@
+//! The behaviours of locks, events, semaphores and queues. Every cancelling test has a twin that drops the
+//! waiting future instead, for on one thread that is the same thing seen from elsewhere.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use loop_core::sync::{
+    Event, LifoQueue, Lock, PriorityQueue, Queue, QueueShutDown, Semaphore, Shutdown,
+    TooManyReleases, TryGetError, TryPutError,
+};
+use loop_core::{LoopRef, Task, run, spawn, yield_now};
+
+/// Polls once with a waker that does nothing.
+fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+type Log = Rc<RefCell<Vec<String>>>;
+
+fn log(log: &Log, text: impl Into<String>) {
+    log.borrow_mut().push(text.into());
+}
+
+/// Lets everybody who is ready have a turn or two.
+async fn settle() {
+    for _ in 0..3 {
+        yield_now().await;
+    }
+}
+
+fn lock_user(lock: &Rc<Lock>, trace: &Log, name: &'static str) -> Task<()> {
+    let (lock, trace) = (lock.clone(), trace.clone());
+    spawn(async move {
+        let _held = lock.acquire().await;
+        log(&trace, name);
+        yield_now().await;
+    })
+}
+
+#[test]
+fn b_lock_01_a_free_lock_is_taken_without_suspending() {
+    let lock = Lock::new();
+    let mut acquire = pin!(lock.acquire());
+    let Poll::Ready(held) = poll_once(acquire.as_mut()) else { panic!("it suspended") };
+    assert!(lock.is_locked() && lock.try_acquire().is_none());
+    drop(held);
+    assert!(!lock.is_locked() && lock.try_acquire().is_some());
+}
+
+#[test]
+fn b_lock_02_nobody_overtakes_in_the_iteration_of_the_release() {
+    let trace = Log::default();
+    run(async {
+        let lock = Rc::new(Lock::new());
+        let held = lock.acquire().await;
+        let first = lock_user(&lock, &trace, "first");
+        let second = lock_user(&lock, &trace, "second");
+        settle().await;
+        drop(held);
+        assert!(lock.try_acquire().is_none(), "a newcomer waits behind the chosen one");
+        let third = lock_user(&lock, &trace, "third");
+        for task in [first, second, third] {
+            task.await.unwrap();
+        }
+    })
+    .unwrap();
+    assert_eq!(*trace.borrow(), ["first", "second", "third"]);
+}
+
+#[test]
+fn b_lock_03_a_released_lock_is_not_locked_although_the_next_is_chosen() {
+    run(async {
+        let lock = Rc::new(Lock::new());
+        let held = lock.acquire().await;
+        let next = lock_user(&lock, &Log::default(), "next");
+        settle().await;
+        drop(held);
+        assert!(!lock.is_locked());
+        next.await.unwrap();
+    })
+    .unwrap();
+}
+
+#[test]
+fn b_lock_04_a_cancelled_waiter_is_skipped() {
+    let trace = Log::default();
+    run(async {
+        let lock = Rc::new(Lock::new());
+        let held = lock.acquire().await;
+        let gone = lock_user(&lock, &trace, "gone");
+        let next = lock_user(&lock, &trace, "next");
+        settle().await;
+        gone.cancel();
+        settle().await;
+        drop(held);
+        next.await.unwrap();
+    })
+    .unwrap();
+    assert_eq!(*trace.borrow(), ["next"]);
+}
+
+#[test]
+fn b_lock_05_a_waiter_cancelled_after_it_was_chosen_passes_the_turn_on() {
+    let trace = Log::default();
+    run(async {
+        let lock = Rc::new(Lock::new());
+        let held = lock.acquire().await;
+        let chosen = lock_user(&lock, &trace, "chosen");
+        let next = lock_user(&lock, &trace, "next");
+        settle().await;
+        drop(held);
+        chosen.cancel(); // in the same iteration: its turn came and it never ran
+        next.await.unwrap();
+        assert!(!lock.is_locked());
+    })
+    .unwrap();
+    assert_eq!(*trace.borrow(), ["next"]);
+}
+
+#[test]
+fn b_lock_06_the_guard_releases_when_its_task_is_cancelled() {
+    run(async {
+        let lock = Rc::new(Lock::new());
+        let holder = lock.clone();
+        let task = spawn(async move {
+            let _held = holder.acquire().await;
+            std::future::pending::<()>().await;
+        });
+        settle().await;
+        assert!(lock.is_locked());
+        task.cancel();
+        drop(lock.acquire().await);
+    })
+    .unwrap();
+}
+
+#[test]
+fn b_lock_07_dropping_a_waiting_future_keeps_every_rule() {
+    let lock = Lock::new();
+    let held = lock.try_acquire();
+    let mut next = pin!(lock.acquire());
+    {
+        let mut chosen = Box::pin(lock.acquire());
+        assert!(poll_once(chosen.as_mut()).is_pending());
+        assert!(poll_once(next.as_mut()).is_pending());
+        drop(held); // grants `chosen`
+        assert!(poll_once(next.as_mut()).is_pending());
+    } // dropped with its turn unused
+    assert!(poll_once(next.as_mut()).is_ready());
+}
+
+#[test]
+fn b_evt_01_set_wakes_all_and_cancelled_waiters_are_gone() {
+    run(async {
+        let event = Rc::new(Event::new());
+        let woken = Rc::new(Cell::new(0));
+        let wait = || {
+            let (event, woken) = (event.clone(), woken.clone());
+            spawn(async move {
+                event.wait().await;
+                woken.set(woken.get() + 1);
+            })
+        };
+        let tasks = [wait(), wait(), wait()];
+        settle().await;
+        tasks[1].cancel();
+        settle().await;
+        event.set();
+        settle().await;
+        assert_eq!(woken.get(), 2);
+        event.wait().await; // set: at once
+        assert!(format!("{event:?}").contains("waiting: 0"));
+    })
+    .unwrap();
+}
+
+#[test]
+fn b_evt_02_set_then_clear_wakes_those_who_waited() {
+    run(async {
+        let event = Rc::new(Event::new());
+        let waiter = event.clone();
+        let task = spawn(async move { waiter.wait().await });
+        settle().await;
+        event.set();
+        event.clear();
+        task.await.unwrap();
+        let mut late = pin!(event.wait());
+        assert!(poll_once(late.as_mut()).is_pending());
+    })
+    .unwrap();
+}
+
+#[test]
+fn b_sem_01_zero_permits_make_everybody_wait() {
+    let semaphore = Semaphore::new(0);
+    assert!(semaphore.is_locked() && semaphore.try_acquire().is_none());
+    let mut waiting = pin!(semaphore.acquire());
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    semaphore.release(1).unwrap();
+    assert!(poll_once(waiting.as_mut()).is_ready());
+}
+
+#[test]
+fn b_sem_02_first_come_first_served() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire();
+    let mut first = Box::pin(semaphore.acquire());
+    let mut second = Box::pin(semaphore.acquire());
+    assert!(poll_once(first.as_mut()).is_pending() && poll_once(second.as_mut()).is_pending());
+    drop(held);
+    assert!(semaphore.is_locked() && semaphore.try_acquire().is_none(), "no barging");
+    assert!(poll_once(second.as_mut()).is_pending());
+    assert!(poll_once(first.as_mut()).is_ready());
+}
+
+#[test]
+fn b_sem_03_a_permit_that_comes_back_goes_to_a_waiter_at_once() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire();
+    let mut waiting = Box::pin(semaphore.acquire());
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    drop(held);
+    assert_eq!(semaphore.available(), 0);
+}
+
+#[test]
+fn b_sem_04_a_granted_permit_that_is_not_used_goes_to_the_next() {
+    let semaphore = Semaphore::new(0);
+    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(semaphore.acquire())).collect();
+    for future in &mut waiting {
+        assert!(poll_once(future.as_mut()).is_pending());
+    }
+    semaphore.release(2).unwrap(); // grants the first two
+    drop(waiting.remove(0));
+    let mut ready = waiting.iter_mut().map(|future| poll_once(future.as_mut()));
+    assert!(ready.all(|polled| polled.is_ready()), "the third got the first one's permit");
+}
+
+#[test]
+fn b_sem_05_permits_are_conserved_under_random_cancels() {
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % below as u64) as usize
+    };
+    let semaphore = Semaphore::new(3);
+    let mut waiting = Vec::new();
+    let mut held = Vec::new();
+    for _ in 0..20_000 {
+        match random(4) {
+            0 => waiting.push(Box::pin(semaphore.acquire())),
+            1 if !waiting.is_empty() => drop(waiting.swap_remove(random(waiting.len()))),
+            2 if !held.is_empty() => drop(held.swap_remove(random(held.len()))),
+            _ => {
+                for mut future in std::mem::take(&mut waiting) {
+                    match poll_once(future.as_mut()) {
+                        Poll::Ready(permit) => held.push(permit),
+                        Poll::Pending => waiting.push(future),
+                    }
+                }
+            }
+        }
+        assert!(held.len() + semaphore.available() <= 3);
+    }
+    waiting.clear();
+    held.clear();
+    assert_eq!(semaphore.available(), 3);
+    assert!(!semaphore.is_locked());
+}
+
+#[test]
+fn b_sem_06_a_bounded_semaphore_refuses_more_than_it_began_with() {
+    let semaphore = Semaphore::bounded(1);
+    assert_eq!(semaphore.release(1), Err(TooManyReleases));
+    semaphore.try_acquire().unwrap().forget();
+    assert_eq!(semaphore.release(1), Ok(()));
+    assert_eq!(semaphore.available(), 1);
+    assert_eq!(Semaphore::new(1).release(usize::MAX), Err(TooManyReleases));
+}
+
+#[test]
+fn b_que_01_fifo_lifo_and_smallest_first() {
+    fn order<S: loop_core::sync::QueueStore<u8>>(
+        queue: loop_core::sync::QueueOf<u8, S>,
+    ) -> Vec<u8> {
+        for item in [2, 3, 1] {
+            queue.try_put(item).unwrap();
+        }
+        std::iter::from_fn(|| queue.try_get().ok()).collect()
+    }
+    assert_eq!(order(Queue::new()), [2, 3, 1]);
+    assert_eq!(order(LifoQueue::new()), [1, 3, 2]);
+    assert_eq!(order(PriorityQueue::new()), [1, 2, 3]);
+}
+
+#[test]
+fn b_que_02_without_a_bound_it_is_never_full() {
+    let queue = Queue::new();
+    for n in 0..10_000 {
+        queue.try_put(n).unwrap();
+    }
+    assert!(!queue.is_full() && queue.max_size().is_none());
+    assert_eq!(queue.len(), 10_000);
+}
+
+#[test]
+fn b_que_03_put_waits_while_full_and_get_while_empty() {
+    let queue = Queue::bounded(1.try_into().unwrap());
+    assert_eq!(queue.try_get(), Err(TryGetError::Empty));
+    {
+        let mut get = pin!(queue.get());
+        assert!(poll_once(get.as_mut()).is_pending());
+        queue.try_put('a').unwrap();
+        assert_eq!(poll_once(get.as_mut()), Poll::Ready(Ok('a')));
+    }
+    queue.try_put('b').unwrap();
+    assert_eq!(queue.try_put('c'), Err(TryPutError::Full('c')));
+    let mut put = pin!(queue.put('c'));
+    assert!(poll_once(put.as_mut()).is_pending());
+    assert_eq!(queue.try_get(), Ok('b'));
+    assert!(poll_once(put.as_mut()).is_ready());
+    assert_eq!(queue.try_get(), Ok('c'));
+}
+
+#[test]
+fn b_que_04_one_put_wakes_one_getter_in_order() {
+    let trace = Log::default();
+    run(async {
+        let queue = Rc::new(Queue::new());
+        let getter = |name: &'static str| {
+            let (queue, trace) = (queue.clone(), trace.clone());
+            spawn(async move {
+                let item: u32 = queue.get().await.unwrap();
+                log(&trace, format!("{name} {item}"));
+            })
+        };
+        let tasks = [getter("first"), getter("second")];
+        settle().await;
+        queue.try_put(1).unwrap();
+        settle().await;
+        assert_eq!(*trace.borrow(), ["first 1"]);
+        queue.try_put(2).unwrap();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    })
+    .unwrap();
+    assert_eq!(*trace.borrow(), ["first 1", "second 2"]);
+}
+
+// python/asyncio#256 [bpo-23812]: an item put, then its getter cancelled.
+#[test]
+fn s21_b_que_05_a_getter_cancelled_after_it_was_woken_loses_no_item() {
+    run(async {
+        let queue = Rc::new(Queue::new());
+        let getter = || {
+            let queue = queue.clone();
+            spawn(async move { queue.get().await })
+        };
+        let gone = getter();
+        settle().await;
+        queue.try_put(7).unwrap();
+        gone.cancel();
+        assert!(gone.await.unwrap_err().is_cancelled());
+        assert_eq!(queue.len(), 1);
+        assert_eq!(queue.try_get(), Ok(7));
+
+        let (gone, next) = (getter(), getter());
+        settle().await;
+        queue.try_put(8).unwrap();
+        gone.cancel();
+        assert_eq!(next.await.unwrap(), Ok(8), "woken without another put");
+    })
+    .unwrap();
+}
+
+#[test]
+fn b_que_06_a_putter_cancelled_after_it_was_woken_wakes_the_next() {
+    let queue = Queue::bounded(1.try_into().unwrap());
+    queue.try_put(0).unwrap();
+    let mut gone = Box::pin(queue.put(1));
+    let mut next = pin!(queue.put(2));
+    assert!(poll_once(gone.as_mut()).is_pending() && poll_once(next.as_mut()).is_pending());
+    assert_eq!(queue.try_get(), Ok(0)); // wakes `gone`
+    drop(gone);
+    assert!(poll_once(next.as_mut()).is_ready());
+    assert_eq!(queue.try_get(), Ok(2), "the dropped put was not put in");
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn b_que_07_cancelled_waiters_do_not_accumulate() {
+    let queue = Queue::<u32>::new();
+    for _ in 0..1_000 {
+        let mut get = pin!(queue.get());
+        assert!(poll_once(get.as_mut()).is_pending());
+    }
+    let mut last = pin!(queue.get());
+    assert!(poll_once(last.as_mut()).is_pending());
+    queue.try_put(1).unwrap();
+    assert_eq!(poll_once(last.as_mut()), Poll::Ready(Ok(1)), "the only one left was woken");
+}
+
+#[test]
+fn b_que_08_join_waits_for_every_item_to_be_done() {
+    let queue = Queue::new();
+    assert!(poll_once(pin!(queue.join())).is_ready(), "nothing was ever put in");
+    queue.try_put(1).unwrap();
+    let mut both = [Box::pin(queue.join()), Box::pin(queue.join())];
+    assert!(both.iter_mut().all(|join| poll_once(join.as_mut()).is_pending()));
+    queue.try_get().unwrap();
+    assert!(both.iter_mut().all(|join| poll_once(join.as_mut()).is_pending()));
+    queue.task_done();
+    assert!(both.iter_mut().all(|join| poll_once(join.as_mut()).is_ready()));
+    queue.try_put(2).unwrap();
+    assert!(poll_once(pin!(queue.join())).is_pending());
+}
+
+#[test]
+#[should_panic(expected = "more often than items were put in")]
+fn b_que_08_marking_too_many_is_a_bug() {
+    Queue::<u8>::new().task_done();
+}
+
+#[test]
+fn b_que_09_draining_lets_what_is_left_be_got_and_wakes_all() {
+    let queue = Queue::bounded(1.try_into().unwrap());
+    queue.try_put(1).unwrap();
+    let mut put = pin!(queue.put(2));
+    assert!(poll_once(put.as_mut()).is_pending());
+    queue.shutdown(Shutdown::Drain);
+    assert!(matches!(poll_once(put.as_mut()), Poll::Ready(Err(error)) if error.0 == 2));
+    assert_eq!(queue.try_put(3), Err(TryPutError::ShutDown(3)));
+    assert!(
+        poll_once(pin!(queue.join())).is_pending(),
+        "B-QUE-10: it still waits for what is left"
+    );
+    assert_eq!(poll_once(pin!(queue.get())), Poll::Ready(Ok(1)));
+    assert_eq!(poll_once(pin!(queue.get())), Poll::Ready(Err(QueueShutDown)));
+
+    let empty = Queue::<u8>::new();
+    let mut get = pin!(empty.get());
+    assert!(poll_once(get.as_mut()).is_pending());
+    empty.shutdown(Shutdown::Drain);
+    assert_eq!(poll_once(get.as_mut()), Poll::Ready(Err(QueueShutDown)));
+}
+
+#[test]
+fn b_que_11_immediate_counts_what_is_left_as_done_but_not_what_was_got() {
+    let queue = Queue::new();
+    queue.try_put(1).unwrap();
+    queue.try_put(2).unwrap();
+    queue.try_get().unwrap();
+    queue.shutdown(Shutdown::Drain);
+    queue.shutdown(Shutdown::Immediate); // B-QUE-12: an upgrade
+    queue.shutdown(Shutdown::Drain); // and no way back
+    assert_eq!(queue.try_get(), Err(TryGetError::ShutDown));
+    let mut join = pin!(queue.join());
+    assert!(poll_once(join.as_mut()).is_pending(), "one item was handed out and is not done");
+    queue.task_done();
+    assert!(poll_once(join.as_mut()).is_ready());
+}
+
+#[test]
+fn b_que_13_destructors_of_dropped_items_may_use_the_queue() {
+    struct Nosy(Rc<RefCell<Option<Rc<Queue<Nosy>>>>>, Rc<Cell<u32>>);
+    impl Drop for Nosy {
+        fn drop(&mut self) {
+            if let Some(queue) = &*self.0.borrow() {
+                let _ = queue.len() + queue.try_get().is_ok() as usize;
+                self.1.set(self.1.get() + 1);
+            }
+        }
+    }
+    let (slot, dropped) = (Rc::new(RefCell::new(None)), Rc::new(Cell::new(0)));
+    let queue = Rc::new(Queue::new());
+    for _ in 0..3 {
+        assert!(queue.try_put(Nosy(slot.clone(), dropped.clone())).is_ok());
+    }
+    *slot.borrow_mut() = Some(queue.clone());
+    queue.shutdown(Shutdown::Immediate);
+    assert_eq!(dropped.get(), 3);
+    slot.take();
+}
+
+#[test]
+fn waking_from_inside_a_wake_up_holds_no_borrow() {
+    let mut event_loop = loop_core::EventLoop::new().unwrap();
+    let lp: LoopRef = event_loop.loop_ref();
+    let (lock, event) = (Rc::new(Lock::new()), Rc::new(Event::new()));
+    let done = event_loop.run_until_complete(async {
+        let (l, e) = (lock.clone(), event.clone());
+        let task = lp.spawn(async move {
+            e.wait().await;
+            let _held = l.acquire().await;
+            e.clear();
+        });
+        yield_now().await;
+        let held = lock.acquire().await;
+        event.set();
+        yield_now().await;
+        drop(held);
+        task.await
+    });
+    done.unwrap().unwrap();
+    assert!(!event.is_set() && !lock.is_locked());
+}
