@@ -92,6 +92,7 @@ impl Builder {
             current_task: Cell::new(None),
             inbox: Arc::new(Inbox::new(id, waker.clone())),
             signals: RefCell::new(SignalTable::new(waker)),
+            executor: RefCell::default(),
             handler: RefCell::new(None),
             iteration: Cell::new(0),
             stopping: Cell::new(false),

@@ -14,6 +14,7 @@ use loop_timer::TimerHeap;
 use crate::builder::Builder;
 use crate::current::{self, EnterGuard};
 use crate::error::LoopError;
+use crate::executor::DefaultPool;
 use crate::guard::{self, DESTRUCTOR};
 use crate::loop_ref::LoopRef;
 use crate::run_once::{Scratch, run_once};
@@ -167,6 +168,8 @@ impl EventLoop {
         while let Some(message) = inner.inbox.pop() {
             guard::guarded(lp, DESTRUCTOR, || message.cancel());
         }
+        // Threads at work are not waited for; what they bring is dropped.
+        drop(inner.executor.replace(DefaultPool::ShutDown));
         let handlers = inner.signals.borrow_mut().take();
         for (_, handler) in handlers {
             guard::guarded(lp, DESTRUCTOR, || handler.cancel());

@@ -10,6 +10,7 @@ use loop_selector::Selector;
 use loop_timer::{TimerHeap, TimerKey};
 
 use crate::clock::Clock;
+use crate::executor::DefaultPool;
 use crate::inbox::Inbox;
 use crate::io_table::IoTable;
 use crate::ready::ReadyQueue;
@@ -51,6 +52,7 @@ pub(crate) struct Inner {
     pub(crate) current_task: Cell<Option<TaskKey>>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) signals: RefCell<SignalTable>,
+    pub(crate) executor: RefCell<DefaultPool>,
     pub(crate) handler: RefCell<Option<ExceptionHandler>>,
     /// Counts iterations; it may wrap.
     pub(crate) iteration: Cell<u32>,

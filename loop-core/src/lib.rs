@@ -56,6 +56,7 @@
 //! | tasks and results | [`spawn`], [`Task`], [`LoopFuture`] |
 //! | time | [`sleep`], [`timeout`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
 //! | waiting for other tasks | [`sync`] |
+//! | blocking work | [`to_thread`], [`LoopRef::run_blocking`], [`ThreadPool`] |
 //! | descriptors | [`LoopRef::add_reader`], [`IoHandler`] |
 //! | what went wrong | [`ExceptionContext`], [`LoopError`], [`TaskError`] |
 
@@ -69,6 +70,7 @@ mod debug;
 mod delay;
 mod error;
 mod event_loop;
+mod executor;
 mod future;
 mod guard;
 mod inbox;
@@ -98,6 +100,7 @@ pub use error::{
     Closed, Elapsed, FutureError, InvalidState, LoopAbort, LoopError, PanicError, TaskError,
 };
 pub use event_loop::EventLoop;
+pub use executor::{BlockingTask, Executor, ExecutorTimeout, Job, Refused, ThreadPool, to_thread};
 pub use future::{CompleteError, LoopFuture, SharedError};
 pub use guard::catch_panic;
 pub use loop_ref::LoopRef;

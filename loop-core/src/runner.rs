@@ -10,10 +10,14 @@ use crate::task::cancel_all;
 /// How often tasks that destructors keep spawning are cancelled again before closing drops them.
 const ROUNDS: usize = 100;
 
+/// How long the threads of blocking work are waited for.
+const JOIN: Duration = Duration::from_secs(300);
+
 /// Runs `future` on a loop of its own and closes that loop; asyncio's `run`.
 ///
 /// Tasks that are left when the future is done, or when it panics, are cancelled and waited for
-/// before the loop closes (B-RUN-03).
+/// before the loop closes, and blocking work on the loop's own threads is waited for, five minutes at the
+/// most (B-RUN-03).
 ///
 /// ```
 /// # use loop_core::{run, spawn};
@@ -52,6 +56,12 @@ impl Drop for CancelTasks {
             if self.event_loop.run_once(Some(Duration::ZERO)).is_err() || all_ended {
                 break;
             }
+        }
+        if self.event_loop.has_default_executor() {
+            let lp = self.event_loop.loop_ref();
+            let shutdown = lp.shutdown_default_executor(Some(JOIN));
+            // It reports itself what goes wrong.
+            let _ = self.event_loop.run_until_complete(shutdown);
         }
     }
 }
