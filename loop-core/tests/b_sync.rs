@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use loop_core::sync::{
-    Event, LifoQueue, Lock, PriorityQueue, Queue, QueueShutDown, Semaphore, Shutdown,
-    TooManyReleases, TryGetError, TryPutError,
+    Barrier, BrokenBarrier, Condition, Event, LifoQueue, Lock, PriorityQueue, Queue, QueueShutDown,
+    Semaphore, Shutdown, TooManyReleases, TryGetError, TryPutError,
 };
 use loop_core::{LoopRef, Task, run, spawn, yield_now};
 
@@ -509,4 +509,203 @@ fn waking_from_inside_a_wake_up_holds_no_borrow() {
     });
     done.unwrap().unwrap();
     assert!(!event.is_set() && !lock.is_locked());
+}
+
+#[test]
+fn b_cond_02_the_lock_is_free_while_asleep_and_held_again_afterwards() {
+    run(async {
+        let shared = Rc::new((Lock::new(), Condition::new()));
+        let sleeper = shared.clone();
+        let task = spawn(async move {
+            let held = sleeper.0.acquire().await;
+            let _held = sleeper.1.wait(held).await;
+            sleeper.0.is_locked()
+        });
+        settle().await;
+        let held = shared.0.try_acquire().expect("released while it sleeps");
+        shared.1.notify(&held, 1);
+        settle().await;
+        assert!(!task.is_done(), "it waits for the lock");
+        drop(held);
+        assert!(task.await.unwrap());
+    })
+    .unwrap();
+}
+
+#[test]
+fn b_cond_03_notify_wakes_at_most_so_many_in_order_and_skips_cancelled_ones() {
+    let trace = Log::default();
+    run(async {
+        let shared = Rc::new((Lock::new(), Condition::new()));
+        let sleeper = |name: &'static str| {
+            let (shared, trace) = (shared.clone(), trace.clone());
+            spawn(async move {
+                let held = shared.0.acquire().await;
+                let _held = shared.1.wait(held).await;
+                log(&trace, name);
+            })
+        };
+        let tasks = [sleeper("a"), sleeper("gone"), sleeper("b"), sleeper("c")];
+        settle().await;
+        tasks[1].cancel();
+        settle().await;
+        shared.1.notify(&shared.0.acquire().await, 2);
+        settle().await;
+        settle().await;
+        assert_eq!(*trace.borrow(), ["a", "b"]);
+        shared.1.notify(&shared.0.acquire().await, 99);
+        settle().await;
+        assert_eq!(*trace.borrow(), ["a", "b", "c"]);
+    })
+    .unwrap();
+}
+
+#[test]
+fn b_cond_04_a_notified_waiter_that_goes_passes_the_notification_on() {
+    let (lock, condition) = (Lock::new(), Condition::new());
+    let sleep = || {
+        let mut wait = Box::pin(async {
+            let held = lock.acquire().await;
+            drop(condition.wait(held).await);
+        });
+        assert!(poll_once(wait.as_mut()).is_pending());
+        wait
+    };
+    // Dropped before it saw the notification, and while it waited for the lock again.
+    for polls in 0..2 {
+        let (mut gone, mut next) = (sleep(), sleep());
+        let held = lock.try_acquire().unwrap();
+        condition.notify(&held, 1);
+        for _ in 0..polls {
+            assert!(poll_once(gone.as_mut()).is_pending());
+        }
+        drop(gone);
+        drop(held);
+        assert!(poll_once(next.as_mut()).is_ready(), "{polls}");
+    }
+}
+
+#[test]
+fn b_cond_06_wait_while_returns_only_when_the_predicate_allows_it() {
+    let (lock, condition, level) = (Lock::new(), Condition::new(), Cell::new(0));
+    let mut wait = pin!(async {
+        let held = lock.acquire().await;
+        drop(condition.wait_while(held, || level.get() < 2).await);
+    });
+    assert!(poll_once(wait.as_mut()).is_pending());
+    for expected in [false, true] {
+        level.set(level.get() + 1);
+        condition.notify_all(&lock.try_acquire().unwrap());
+        assert_eq!(poll_once(wait.as_mut()).is_ready(), expected);
+    }
+}
+
+fn barrier(parties: usize) -> Barrier {
+    Barrier::new(parties.try_into().unwrap())
+}
+
+#[test]
+fn b_bar_01_all_are_released_together_with_distinct_numbers() {
+    run(async {
+        let barrier = Rc::new(barrier(5));
+        let arrive = || {
+            let barrier = barrier.clone();
+            spawn(async move { barrier.wait().await })
+        };
+        for _round in 0..3 {
+            let mut tasks: Vec<_> = (0..4).map(|_| arrive()).collect();
+            settle().await;
+            assert!(tasks.iter().all(|task| !task.is_done()));
+            assert_eq!(barrier.n_waiting(), 4);
+            tasks.push(arrive());
+            let mut numbers = Vec::new();
+            for task in tasks {
+                numbers.push(task.await.unwrap().unwrap());
+            }
+            numbers.sort_unstable();
+            assert_eq!(numbers, [0, 1, 2, 3, 4]);
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn b_bar_02_who_comes_while_others_leave_waits_for_the_next_round() {
+    let barrier = barrier(2);
+    let (mut a, mut b, mut late) =
+        (Box::pin(barrier.wait()), Box::pin(barrier.wait()), Box::pin(barrier.wait()));
+    assert!(poll_once(a.as_mut()).is_pending());
+    assert!(poll_once(b.as_mut()).is_ready());
+    assert!(poll_once(late.as_mut()).is_pending(), "`a` is still inside");
+    assert!(poll_once(a.as_mut()).is_ready());
+    drop((a, b));
+    assert!(poll_once(late.as_mut()).is_pending());
+    assert_eq!(barrier.n_waiting(), 1);
+}
+
+#[test]
+fn b_bar_03_dropping_a_waiter_lowers_the_count_and_breaks_nothing() {
+    let barrier = barrier(2);
+    {
+        let mut gone = Box::pin(barrier.wait());
+        assert!(poll_once(gone.as_mut()).is_pending());
+    }
+    assert_eq!((barrier.n_waiting(), barrier.is_broken()), (0, false));
+    let mut first = pin!(barrier.wait());
+    assert!(poll_once(first.as_mut()).is_pending());
+    assert!(poll_once(pin!(barrier.wait())).is_ready());
+    assert!(poll_once(first.as_mut()).is_ready());
+}
+
+#[test]
+fn b_bar_04_a_reset_fails_who_waits_and_leaves_it_usable() {
+    let barrier = barrier(2);
+    {
+        let mut waiting = Box::pin(barrier.wait());
+        assert!(poll_once(waiting.as_mut()).is_pending());
+        barrier.reset();
+        assert_eq!(poll_once(waiting.as_mut()), Poll::Ready(Err(BrokenBarrier)));
+    }
+    let mut first = pin!(barrier.wait());
+    assert!(poll_once(first.as_mut()).is_pending());
+    assert!(poll_once(pin!(barrier.wait())).is_ready());
+}
+
+#[test]
+fn b_bar_05_a_reset_while_they_leave_fails_only_who_is_still_inside() {
+    let barrier = barrier(2);
+    let (mut slow, mut late) = (Box::pin(barrier.wait()), Box::pin(barrier.wait()));
+    assert!(poll_once(slow.as_mut()).is_pending());
+    assert!(matches!(poll_once(pin!(barrier.wait())), Poll::Ready(Ok(_))), "it left already");
+    barrier.reset();
+    assert!(poll_once(late.as_mut()).is_pending(), "waits until the barrier is empty");
+    assert_eq!(poll_once(slow.as_mut()), Poll::Ready(Err(BrokenBarrier)));
+    drop(slow);
+    assert!(poll_once(late.as_mut()).is_pending());
+    assert_eq!(barrier.n_waiting(), 1);
+}
+
+#[test]
+fn b_bar_06_an_abort_lasts_until_a_reset() {
+    let barrier = barrier(2);
+    let mut waiting = Box::pin(barrier.wait());
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    barrier.abort();
+    assert_eq!(poll_once(waiting.as_mut()), Poll::Ready(Err(BrokenBarrier)));
+    assert_eq!(poll_once(pin!(barrier.wait())), Poll::Ready(Err(BrokenBarrier)));
+    drop(waiting);
+    assert!(barrier.is_broken());
+    barrier.reset();
+    assert!(!barrier.is_broken());
+    assert!(poll_once(pin!(barrier.wait())).is_pending());
+}
+
+#[test]
+fn b_bar_07_one_party_never_waits() {
+    let barrier = barrier(1);
+    assert_eq!(barrier.parties().get(), 1);
+    for _ in 0..3 {
+        assert_eq!(poll_once(pin!(barrier.wait())), Poll::Ready(Ok(0)));
+        assert_eq!(barrier.n_waiting(), 0);
+    }
 }

@@ -86,6 +86,13 @@ pub struct LockGuard<'a> {
     lock: &'a Lock,
 }
 
+impl<'a> LockGuard<'a> {
+    /// The lock that is held.
+    pub(super) fn lock(&self) -> &'a Lock {
+        self.lock
+    }
+}
+
 impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
         self.lock.locked.set(false);

@@ -8,15 +8,21 @@
 //! |---|---|
 //! | something that happens once in a while | [`Event`] |
 //! | one at a time | [`Lock`] |
+//! | a change under a lock | [`Condition`] |
 //! | so many at a time | [`Semaphore`] |
+//! | all together | [`Barrier`] |
 //! | items from some tasks to others | [`Queue`], [`LifoQueue`], [`PriorityQueue`] |
 
+mod barrier;
+mod condition;
 mod event;
 mod lock;
 mod queue;
 mod semaphore;
 mod wait_list;
 
+pub use barrier::{Barrier, BrokenBarrier};
+pub use condition::Condition;
 pub use event::Event;
 pub use lock::{Lock, LockGuard};
 pub use queue::{

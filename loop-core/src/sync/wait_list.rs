@@ -128,6 +128,18 @@ impl<'a, G: FnMut()> Turn<'a, G> {
     }
 }
 
+impl<G: FnMut() + Unpin> Turn<'_, G> {
+    /// Takes a place now, before the first wait.
+    pub(crate) async fn enter(&mut self) {
+        std::future::poll_fn(|cx| {
+            // A place just taken has no turn yet.
+            let _ = self.list.poll(&mut self.ticket, cx);
+            Poll::Ready(())
+        })
+        .await
+    }
+}
+
 impl<G: FnMut() + Unpin> Future for Turn<'_, G> {
     type Output = ();
 
