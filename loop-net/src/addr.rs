@@ -2,108 +2,150 @@
 
 use std::fmt::Display;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
 
-/// Something that names one or several socket addresses without a look-up.
+use loop_core::LoopRef;
+
+use crate::error::named;
+
+/// Something that names one or several socket addresses: an address, a pair of host and port, or a text
+/// with both.
 ///
-/// Host names are not resolved here, for a look-up blocks; `localhost` is the loopback of both
-/// families (RFC 6761), and an empty host stands for all interfaces (B-SRV-13). Others are an error that says so: resolve them on a thread, with
-/// [`ToSocketAddrs`](std::net::ToSocketAddrs), and pass the result.
+/// Numeric hosts need no look-up (B-CONN-03). `localhost` is the loopback of both families (RFC 6761), and an
+/// empty host stands for all interfaces (B-SRV-13). Any other host is a name, which is looked up on a thread
+/// when it is needed.
 ///
 /// ```
-/// use loop_net::ToAddrs;
+/// use loop_net::{Addrs, ToAddrs};
 /// assert_eq!("127.0.0.1:80".to_addrs()?, ("127.0.0.1", 80).to_addrs()?);
-/// assert_eq!("[::1]:80".to_addrs()?[0].port(), 80);
-/// assert_eq!("localhost:80".to_addrs()?.len(), 2);
-/// let error = "example.com:80".to_addrs().unwrap_err();
+/// assert!(matches!("[::1]:80".to_addrs()?, Addrs::Known(addrs) if addrs[0].port() == 80));
+/// assert!(matches!("localhost:80".to_addrs()?, Addrs::Known(addrs) if addrs.len() == 2));
+/// assert!(matches!("example.com:80".to_addrs()?, Addrs::Name { port: 80, .. }));
+/// let error = "example.com".to_addrs().unwrap_err();
 /// assert!(error.to_string().contains("example.com"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait ToAddrs {
-    /// The addresses, in the order of preference.
+    /// The addresses, or the name that they are to be looked up by.
     ///
     /// # Errors
-    /// `InvalidInput`, naming the text, if it is not an address.
-    fn to_addrs(&self) -> io::Result<Vec<SocketAddr>>;
+    /// `InvalidInput`, naming the text, if it is neither.
+    fn to_addrs(&self) -> io::Result<Addrs>;
+}
+
+/// What [`ToAddrs`] gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Addrs {
+    /// Addresses, in the order of preference.
+    Known(Vec<SocketAddr>),
+    /// A host to look up.
+    Name {
+        /// The host's name.
+        host: String,
+        /// The port that goes with its addresses.
+        port: u16,
+    },
+}
+
+impl Addrs {
+    /// The addresses, looked up on the loop's own threads if need be.
+    pub(crate) async fn resolve(self, lp: &LoopRef) -> io::Result<Vec<SocketAddr>> {
+        let (host, port) = match self {
+            Addrs::Known(addrs) => return Ok(addrs),
+            Addrs::Name { host, port } => (host, port),
+        };
+        let what = format!("look up {host}");
+        let looked_up = lp.run_blocking(move || (host, port).to_socket_addrs().map(Vec::from_iter));
+        match looked_up.await? {
+            Ok(addrs) if addrs.is_empty() => {
+                Err(named(what, io::Error::new(io::ErrorKind::NotFound, "it has no address")))
+            }
+            Ok(addrs) => Ok(addrs),
+            Err(error) => Err(named(what, error)),
+        }
+    }
 }
 
 fn invalid(text: impl Display, why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{text:#}: {why}"))
 }
 
-fn host(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+fn host_and_port(host: &str, port: u16) -> io::Result<Addrs> {
     if let Ok(ip) = host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, port)]);
+        return Ok(Addrs::Known(vec![SocketAddr::new(ip, port)]));
     }
     if host.is_empty() {
         let ips = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
-        return Ok(ips.map(|ip| SocketAddr::new(ip, port)).to_vec());
+        return Ok(Addrs::Known(ips.map(|ip| SocketAddr::new(ip, port)).to_vec()));
     }
     if host.eq_ignore_ascii_case("localhost") {
         let ips = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-        return Ok(ips.map(|ip| SocketAddr::new(ip, port)).to_vec());
+        return Ok(Addrs::Known(ips.map(|ip| SocketAddr::new(ip, port)).to_vec()));
     }
-    Err(invalid(host, "not an IP address, and host names are not looked up here"))
+    if host.contains(|c: char| c.is_whitespace() || c.is_control() || "[]/%:".contains(c)) {
+        return Err(invalid(host, "neither an IP address nor the name of a host"));
+    }
+    Ok(Addrs::Name { host: host.to_owned(), port })
 }
 
 impl ToAddrs for str {
-    fn to_addrs(&self) -> io::Result<Vec<SocketAddr>> {
+    fn to_addrs(&self) -> io::Result<Addrs> {
         if let Ok(addr) = self.parse::<SocketAddr>() {
-            return Ok(vec![addr]);
+            return Ok(Addrs::Known(vec![addr]));
         }
         let Some((name, port)) = self.rsplit_once(':') else {
             return Err(invalid(self, "an address needs a port, as in 127.0.0.1:80"));
         };
         let port =
             port.parse().map_err(|_| invalid(self, "the port is not a number up to 65535"))?;
-        host(name, port)
+        host_and_port(name, port)
     }
 }
 
 impl ToAddrs for String {
-    fn to_addrs(&self) -> io::Result<Vec<SocketAddr>> {
+    fn to_addrs(&self) -> io::Result<Addrs> {
         self.as_str().to_addrs()
     }
 }
 
 impl ToAddrs for (&str, u16) {
-    fn to_addrs(&self) -> io::Result<Vec<SocketAddr>> {
-        host(self.0, self.1)
+    fn to_addrs(&self) -> io::Result<Addrs> {
+        host_and_port(self.0, self.1)
     }
 }
 
 impl ToAddrs for (IpAddr, u16) {
-    fn to_addrs(&self) -> io::Result<Vec<SocketAddr>> {
-        Ok(vec![SocketAddr::from(*self)])
+    fn to_addrs(&self) -> io::Result<Addrs> {
+        Ok(Addrs::Known(vec![SocketAddr::from(*self)]))
     }
 }
 
 impl ToAddrs for SocketAddr {
-    fn to_addrs(&self) -> io::Result<Vec<SocketAddr>> {
-        Ok(vec![*self])
+    fn to_addrs(&self) -> io::Result<Addrs> {
+        Ok(Addrs::Known(vec![*self]))
     }
 }
 
 impl ToAddrs for SocketAddrV4 {
-    fn to_addrs(&self) -> io::Result<Vec<SocketAddr>> {
-        Ok(vec![(*self).into()])
+    fn to_addrs(&self) -> io::Result<Addrs> {
+        Ok(Addrs::Known(vec![(*self).into()]))
     }
 }
 
 impl ToAddrs for SocketAddrV6 {
-    fn to_addrs(&self) -> io::Result<Vec<SocketAddr>> {
-        Ok(vec![(*self).into()])
+    fn to_addrs(&self) -> io::Result<Addrs> {
+        Ok(Addrs::Known(vec![(*self).into()]))
     }
 }
 
 impl ToAddrs for [SocketAddr] {
-    fn to_addrs(&self) -> io::Result<Vec<SocketAddr>> {
-        Ok(self.to_vec())
+    fn to_addrs(&self) -> io::Result<Addrs> {
+        Ok(Addrs::Known(self.to_vec()))
     }
 }
 
 impl<T: ToAddrs + ?Sized> ToAddrs for &T {
-    fn to_addrs(&self) -> io::Result<Vec<SocketAddr>> {
+    fn to_addrs(&self) -> io::Result<Addrs> {
         (**self).to_addrs()
     }
 }

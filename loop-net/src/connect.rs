@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use loop_core::{Interest, IoHandler, LoopError, LoopRef, Readiness, Token};
 
+use crate::addr::Addrs;
 use crate::conn::{Conn, Shared};
 use crate::error::named;
 use crate::protocol::{AnyProtocol, Protocol};
@@ -22,11 +23,11 @@ use crate::transport::{ProtocolRef, Transport};
 #[must_use = "nothing is connected before `connect` or `open_stream`"]
 pub struct TcpConnector {
     shared: Rc<Shared>,
-    addrs: io::Result<Vec<SocketAddr>>,
+    addrs: io::Result<Addrs>,
 }
 
 impl TcpConnector {
-    pub(crate) fn new(shared: Rc<Shared>, addrs: io::Result<Vec<SocketAddr>>) -> Self {
+    pub(crate) fn new(shared: Rc<Shared>, addrs: io::Result<Addrs>) -> Self {
         TcpConnector { shared, addrs }
     }
 
@@ -65,7 +66,7 @@ impl TcpConnector {
     /// The first address that accepts wins; the sockets of failures are closed (B-CONN-01).
     async fn dial(self) -> io::Result<Socket> {
         let mut errors: Vec<io::Error> = Vec::new();
-        for addr in self.addrs? {
+        for addr in self.addrs?.resolve(&self.shared.lp).await? {
             match dial_one(&self.shared.lp, addr).await {
                 Ok(socket) => return Ok(socket),
                 Err(error) => errors.push(named(format!("connect to {addr}"), error)),

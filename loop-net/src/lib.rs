@@ -81,7 +81,7 @@ mod socket;
 mod stream;
 mod transport;
 
-pub use addr::ToAddrs;
+pub use addr::{Addrs, ToAddrs};
 pub use connect::TcpConnector;
 pub use error::NetError;
 pub use net::Net;

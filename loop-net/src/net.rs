@@ -1,6 +1,8 @@
 //! `Net`: where a program gets its connections from.
 
 use std::fmt;
+use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use loop_core::LoopRef;
@@ -45,6 +47,14 @@ impl Net {
     /// ```
     pub fn tcp_server(&self, addrs: impl ToAddrs) -> TcpServerBuilder {
         TcpServerBuilder::new(self.shared.clone(), addrs.to_addrs())
+    }
+
+    /// The addresses of a host, looked up on the loop's own threads; asyncio's `getaddrinfo`.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is neither address nor name; what the system's resolver says, naming the host.
+    pub async fn resolve(&self, addrs: impl ToAddrs) -> io::Result<Vec<SocketAddr>> {
+        addrs.to_addrs()?.resolve(&self.shared.lp).await
     }
 
     /// A connection to these addresses, tried in order; asyncio's `create_connection` and

@@ -14,6 +14,7 @@ use loop_core::{
 };
 use rustix::io::Errno;
 
+use crate::addr::Addrs;
 use crate::conn::{Conn, Shared};
 use crate::error::named;
 use crate::protocol::{AnyProtocol, Protocol};
@@ -27,12 +28,12 @@ const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 #[must_use = "nothing listens before `bind` or `serve_streams`"]
 pub struct TcpServerBuilder {
     shared: Rc<Shared>,
-    addrs: io::Result<Vec<SocketAddr>>,
+    addrs: io::Result<Addrs>,
     options: ListenOptions,
 }
 
 impl TcpServerBuilder {
-    pub(crate) fn new(shared: Rc<Shared>, addrs: io::Result<Vec<SocketAddr>>) -> Self {
+    pub(crate) fn new(shared: Rc<Shared>, addrs: io::Result<Addrs>) -> Self {
         let options = ListenOptions { backlog: 100, reuse_address: true, reuse_port: false };
         TcpServerBuilder { shared, addrs, options }
     }
@@ -129,7 +130,8 @@ impl TcpServerBuilder {
     }
 
     async fn listen(self, factory: Factory) -> io::Result<Server> {
-        let sockets = listen_on(&self.addrs?, self.options)?;
+        let addrs = self.addrs?.resolve(&self.shared.lp).await?;
+        let sockets = listen_on(&addrs, self.options)?;
         let lp = &self.shared.lp;
         let state = Rc::new(State {
             closed: Cell::new(false),

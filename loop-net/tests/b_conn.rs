@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use common::{Probe, Trace, World, for_each_backend, listener, refusing, text};
-use loop_net::ToAddrs;
+use loop_net::{Addrs, ToAddrs};
 
 /// Polls `future` once, as a task of this loop would.
 fn poll_once<F: Future>(world: &mut World, future: F) -> Poll<F::Output> {
@@ -67,15 +67,20 @@ fn b_conn_02_total_failure_says_everything() {
 
 #[test]
 fn b_conn_03_numeric_hosts_need_no_look_up_and_keep_their_scope() {
-    let addr = "[fe80::1%7]:80".to_addrs().unwrap();
+    let known = |addrs: io::Result<Addrs>| match addrs.unwrap() {
+        Addrs::Known(addrs) => addrs,
+        Addrs::Name { host, .. } => panic!("{host} would be looked up"),
+    };
+    let addr = known("[fe80::1%7]:80".to_addrs());
     let [SocketAddr::V6(v6)] = addr[..] else { panic!("{addr:?}") };
     assert_eq!((v6.scope_id(), v6.port()), (7, 80));
     let same = SocketAddrV6::new(*v6.ip(), 80, 0, 7);
-    assert_eq!(same.to_addrs().unwrap(), addr);
-    assert_eq!(("::1", 80).to_addrs().unwrap(), "[::1]:80".to_addrs().unwrap());
-    assert_eq!("LocalHost:1".to_addrs().unwrap().len(), 2);
+    assert_eq!(known(same.to_addrs()), addr);
+    assert_eq!(known(("::1", 80).to_addrs()), known("[::1]:80".to_addrs()));
+    assert_eq!(known("LocalHost:1".to_addrs()).len(), 2);
 
-    for bad in ["example.com:80", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:65536", "", "::1:80x"] {
+    for bad in ["127.0.0.1", "127.0.0.1:http", "127.0.0.1:65536", "", "::1:80x", "a b:80", "::z:80"]
+    {
         let error = bad.to_addrs().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{bad}");
     }
@@ -84,12 +89,29 @@ fn b_conn_03_numeric_hosts_need_no_look_up_and_keep_their_scope() {
 #[test]
 fn b_conn_03_a_bad_address_is_named_by_whoever_uses_it() {
     for_each_backend(|world| {
-        let connect = world.net.tcp_connect("example.com:80").open_stream();
+        // Longer than a label of a name may be: no resolver has to be asked.
+        let impossible = "a".repeat(64);
+        let connect = world.net.tcp_connect((&*impossible, 80)).open_stream();
         let error = world.block_on(connect).unwrap_err();
-        assert!(text(&error).contains("example.com"), "{error}");
+        assert!(text(&error).contains(&format!("look up {impossible}")), "{error}");
         let bind = world.net.tcp_server("nowhere").bind(Probe::new);
         let error = world.block_on(bind).unwrap_err();
         assert!(text(&error).contains("nowhere"), "{error}");
+    });
+}
+
+#[test]
+fn b_conn_03_other_hosts_are_looked_up_on_a_thread() {
+    for_each_backend(|world| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        // The old short form of 127.0.0.1: not an address to Rust, and one that resolvers know offline.
+        let connect = world.net.tcp_connect(("127.1", addr.port())).open_stream();
+        let (_reader, writer) = world.block_on(connect).unwrap();
+        assert_eq!(writer.transport().peer_addr(), Some(addr));
+        let net = world.net.clone();
+        let found = world.block_on(async move { net.resolve("127.1:80").await }).unwrap();
+        assert_eq!(found, [SocketAddr::from(([127, 0, 0, 1], 80))]);
     });
 }
 
