@@ -41,7 +41,7 @@ impl Socket {
         }
         socket.inner.set_reuse_address(options.reuse_address)?;
         if options.reuse_port {
-            socket.inner.set_reuse_port(true)?;
+            share_port(&socket.inner)?;
         }
         socket.inner.bind(&addr.into())?;
         socket.inner.listen(options.backlog)?;
@@ -117,6 +117,17 @@ impl Socket {
     pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         self.inner.shutdown(Shutdown::Write)
     }
+}
+
+#[cfg(not(any(target_os = "solaris", target_os = "illumos")))]
+fn share_port(socket: &socket2::Socket) -> io::Result<()> {
+    socket.set_reuse_port(true)
+}
+
+#[cfg(any(target_os = "solaris", target_os = "illumos"))]
+fn share_port(_: &socket2::Socket) -> io::Result<()> {
+    let message = "reuse_port is not supported on this system"; // B-SRV-14
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
 /// Apple has no such flag; there the standard library's start-up ignores SIGPIPE.
