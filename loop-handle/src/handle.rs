@@ -54,7 +54,7 @@ impl Handle {
         F: FnOnce() -> R + 'static,
         R: Outcome,
     {
-        Handle::once_from(site, context, Some(f))
+        Handle::with(State::once(), site, context, Once::new(f))
     }
 
     /// A handle that runs `f` as often as it is asked to, each time in the same [`Snapshot`] of
@@ -99,19 +99,6 @@ impl Handle {
         Handle::with(State::cancelled(), site, None, Nothing::<F>::new())
     }
 
-    /// [`once_at`](Handle::once_at) with a closure that comes in an option; `None` counts as run.
-    pub(crate) fn once_from<F, R>(
-        site: &'static Location<'static>,
-        context: Option<&Context>,
-        f: Option<F>,
-    ) -> Handle
-    where
-        F: FnOnce() -> R + 'static,
-        R: Outcome,
-    {
-        Handle::with(State::once(), site, context, Once::new(f))
-    }
-
     fn with<C: Callback + 'static>(
         state: State,
         site: &'static Location<'static>,
@@ -132,35 +119,16 @@ impl Handle {
         Handle(Rc::new(Inner { head: Head { state, site }, scope, callback }))
     }
 
-    /// Drops what the handle holds and makes it ready for [`refill`](Handle::refill). False if it may
+    /// Prepares the handle for [`node_for`](Handle::node_for): drops what it holds. False if it may
     /// still run, has clones, or is not worth keeping. User code, destructors, may run here.
-    #[inline]
     pub(crate) fn clear(&mut self) -> bool {
         Rc::get_mut(&mut self.0).map_or(false, |node| node.clear())
     }
 
-    /// Makes a cleared handle a new one-shot handle and takes `f`, if its allocation was made for a
-    /// closure of that type.
+    /// The node of a cleared handle, if it was made for a one-shot closure of type `F`.
     #[inline]
-    pub(crate) fn refill<F, R>(
-        &mut self,
-        site: &'static Location<'static>,
-        f: &mut Option<F>,
-    ) -> bool
-    where
-        F: FnOnce() -> R + 'static,
-        R: Outcome,
-    {
-        let node = Rc::get_mut(&mut self.0).map(|node| node.as_any_mut());
-        match node.and_then(|node| node.downcast_mut::<Inner<Snapshot, Once<F>>>()) {
-            Some(inner) => {
-                inner.head = Head { state: State::once(), site };
-                inner.scope = Snapshot::current();
-                inner.callback = Once::new(f.take());
-                true
-            }
-            None => false,
-        }
+    pub(crate) fn node_for<F: 'static>(&mut self) -> Option<&mut Inner<Snapshot, Once<F>>> {
+        Rc::get_mut(&mut self.0)?.as_any_mut().downcast_mut()
     }
 
     /// Runs the callback inside its context, unless it is cancelled, has run, or is running.

@@ -7,7 +7,8 @@
 //!
 //! - A cancel drops the closure, and what it captured, at once; the queue is tidied up later.
 //! - Nothing is locked or borrowed while user code runs, and dropping a closure is user code.
-//! - Flags, context and closure are one allocation. A repeating handle runs without another.
+//! - Flags, context and closure are one allocation. A repeating handle runs without another, and
+//!   those of one-shot handles serve again if they come from a [`HandlePool`].
 //! - Callbacks run in the context they were scheduled in; see [`ContextVar`].
 //!
 //! ```
@@ -35,6 +36,7 @@
 //! | to | use |
 //! |---|---|
 //! | schedule a closure once, or again and again | [`Handle::once`], [`Handle::repeating`] |
+//! | schedule many short closures cheaply | [`HandlePool`] |
 //! | give a closure a deadline and its queue a notice of cancels | [`TimerHandle`], [`TimerOwner`] |
 //! | schedule from another thread | [`ThreadsafeHandle`] |
 //! | bind a callback to a scope | [`CancelOnDrop`] |

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::mem;
 use std::panic::Location;
 
-use crate::callback::Callback;
+use crate::callback::{Callback, Once};
 use crate::context::{AlreadyEntered, Context, Snapshot};
 use crate::run::Run;
 use crate::state::State;
@@ -35,6 +35,16 @@ pub(crate) struct Inner<S, C> {
     pub(crate) head: Head,
     pub(crate) scope: S,
     pub(crate) callback: C,
+}
+
+impl<F> Inner<Snapshot, Once<F>> {
+    /// Makes a cleared node a new one.
+    #[inline]
+    pub(crate) fn refill(&mut self, site: &'static Location<'static>, f: F) {
+        self.head = Head { state: State::once(), site };
+        self.scope = Snapshot::current();
+        self.callback = Once::new(f);
+    }
 }
 
 /// No node of more bytes is kept, so that a full pool stays small.

@@ -59,6 +59,7 @@ impl HandlePool {
     }
 
     /// As [`Handle::once_at`]; with an explicit `context` the handle is always allocated.
+    #[inline]
     pub fn once_at<F, R>(
         &self,
         site: &'static Location<'static>,
@@ -69,16 +70,14 @@ impl HandlePool {
         F: FnOnce() -> R + 'static,
         R: Outcome,
     {
-        let mut f = Some(f);
-        if context.is_none() {
-            let spare = self.spare.borrow_mut().pop();
-            if let Some(mut handle) = spare {
-                if handle.refill(site, &mut f) {
-                    return handle;
-                }
+        let spare = if context.is_none() { self.spare.borrow_mut().pop() } else { None };
+        if let Some(mut handle) = spare {
+            if let Some(node) = handle.node_for() {
+                node.refill(site, f);
+                return handle;
             }
         }
-        Handle::once_from(site, context, f)
+        Handle::once_at(site, context, f)
     }
 
     /// Lets go of a handle, and keeps its memory if it is a one-shot handle, is done and has no clones.

@@ -105,9 +105,12 @@ pub(crate) fn is_active() -> bool {
 /// The current values.
 #[inline]
 pub(crate) fn current() -> Values {
-    if !is_active() {
-        return Values::EMPTY;
-    }
+    if is_active() { shared_current() } else { Values::EMPTY }
+}
+
+/// Out of line, for [`current`] is part of making every handle.
+#[inline(never)]
+fn shared_current() -> Values {
     CURRENT.try_with(|current| current.borrow().values.clone()).unwrap_or_default()
 }
 
