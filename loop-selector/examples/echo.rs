@@ -20,8 +20,13 @@ struct Connection {
     owed: Vec<u8>,
 }
 
-/// Serves until the waker wakes without a reason of its own: here, because of Ctrl-C.
-pub fn serve(selector: &mut dyn Selector, listener: TcpListener) -> io::Result<()> {
+/// Serves until `is_over`, which is asked after a wait that found nothing: a wake, as a rule, but a
+/// wait may always end early.
+pub fn serve(
+    selector: &mut dyn Selector,
+    listener: TcpListener,
+    mut is_over: impl FnMut() -> bool,
+) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = Rc::new(listener);
     let door = selector.register(listener.clone(), Interest::READ)?;
@@ -29,7 +34,7 @@ pub fn serve(selector: &mut dyn Selector, listener: TcpListener) -> io::Result<(
     let mut events = Events::new();
     loop {
         selector.select(&mut events, None)?;
-        if events.is_empty() {
+        if events.is_empty() && is_over() {
             break;
         }
         for &event in &events {
@@ -107,7 +112,7 @@ fn main() -> io::Result<()> {
     let mut signals = SignalWatcher::new(selector.waker())?;
     signals.watch(Signal::INT)?;
     println!("{}: echo on {}", selector.name(), listener.local_addr()?);
-    serve(&mut *selector, listener)?;
-    println!("goodbye: {:?}", signals.pending());
+    serve(&mut *selector, listener, || !signals.pending().is_empty())?;
+    println!("goodbye");
     Ok(())
 }

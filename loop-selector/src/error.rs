@@ -7,9 +7,11 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 
 use crate::source::AsSource;
-use crate::token::Token;
 
-/// The payload of the [`io::Error`] that a backend returns when the kernel refused a call.
+/// What [`SelectorError::fd`] says where no descriptor was named.
+const NO_FD: RawFd = -1;
+
+/// The payload of the [`io::Error`] that a backend returns when it, or the kernel, refused a call.
 ///
 /// The outer error has the kind of the inner one; the errno is here:
 /// `error.get_ref()?.downcast_ref::<SelectorError>()?.os_error().raw_os_error()`.
@@ -46,12 +48,17 @@ impl SelectorError {
         io::Error::new(kind, SelectorError { backend, action, fd, hint, os_error })
     }
 
+    /// "`backend`: create: `os_error`", for a selector that could not be made: no descriptor.
+    pub fn create(backend: &'static str, os_error: io::Error) -> io::Error {
+        SelectorError::wrap(backend, "create", NO_FD, os_error)
+    }
+
     /// The backend's [`name`](crate::Selector::name).
     pub fn backend(&self) -> &'static str {
         self.backend
     }
 
-    /// The descriptor.
+    /// The descriptor; -1 if there was none yet.
     pub fn fd(&self) -> RawFd {
         self.fd
     }
@@ -64,7 +71,11 @@ impl SelectorError {
 
 impl fmt::Display for SelectorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} fd {}: {}", self.backend, self.action, self.fd, self.os_error)?;
+        write!(f, "{}: {}", self.backend, self.action)?;
+        if self.fd != NO_FD {
+            write!(f, " fd {}", self.fd)?;
+        }
+        write!(f, ": {}", self.os_error)?;
         if !self.hint.is_empty() {
             write!(f, " ({})", self.hint)?;
         }
@@ -130,12 +141,4 @@ impl From<RegisterError> for io::Error {
     fn from(error: RegisterError) -> io::Error {
         error.error
     }
-}
-
-/// The answer to a token that names no registration.
-pub(crate) fn unknown_token(token: Token) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::NotFound,
-        format!("no registration {}.{}", token.index(), token.generation()),
-    )
 }

@@ -14,7 +14,7 @@
 //! let (near, mut far) = UnixStream::pair()?;
 //! let near = Rc::new(near);
 //!
-//! let mut selector = default_selector()?; // epoll where there is one, else poll
+//! let mut selector = default_selector()?; // the best that this system has
 //! let token = selector.register(near.clone(), Interest::READ)?;
 //!
 //! far.write_all(b"hello")?;
@@ -54,11 +54,14 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | choose a backend | [`default_selector`], [`by_name`], [`available`], [`EpollSelector`], [`PollSelector`] |
+//! | choose a backend | [`default_selector`], [`by_name`], [`available`], [`SelectorChoice`] |
+//! | know why it was chosen | [`probe`], [`ProbeReport`], [`Refusal`] |
+//! | name one | [`EpollSelector`], [`PollSelector`], [`SelectSelector`], and others where they exist |
 //! | watch a descriptor | [`Selector`], [`AsSource`], [`OwnedSource`], [`RawSource`], [`RegisterError`] |
+//! | until a value is dropped | [`SharedSelector`], [`Registration`] |
 //! | say and hear what for | [`Interest`], [`Readiness`], [`Token`], [`Event`], [`Events`] |
 //! | see what is registered | [`Registry`], [`Entry`] |
-//! | wake it up | [`Waker`], [`SignalWatcher`], [`Signal`], [`raise`] |
+//! | wake it up | [`Waker`], [`SignalWatcher`], [`Signal`], [`raise`], [`with_clear_mask`] |
 //!
 //! Ids such as B-SEL-15 name behaviours of the contract in the project's `docs/contract.md`; tests
 //! bear them in their names.
@@ -79,6 +82,9 @@ mod default;
 mod error;
 mod event;
 mod interest;
+mod probe;
+mod process;
+mod registration;
 mod registry;
 mod selector;
 mod signal;
@@ -89,16 +95,35 @@ mod wake_fd;
 mod wake_state;
 mod waker;
 
+#[cfg(any(target_os = "illumos", target_os = "solaris"))]
+pub use backend::devpoll::DevpollSelector;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "illumos"))]
 pub use backend::epoll::EpollSelector;
+#[cfg(any(
+    target_vendor = "apple",
+    target_os = "freebsd",
+    target_os = "dragonfly",
+    target_os = "netbsd",
+    target_os = "openbsd"
+))]
+pub use backend::kqueue::KqueueSelector;
+#[cfg(all(feature = "mio", target_pointer_width = "64"))]
+#[cfg_attr(docsrs, doc(cfg(feature = "mio")))]
+pub use backend::mio::MioSelector;
 pub use backend::poll::PollSelector;
-pub use default::{available, by_name, default_selector};
+pub use backend::select::SelectSelector;
+#[cfg(all(feature = "uring", target_os = "linux"))]
+#[cfg_attr(docsrs, doc(cfg(feature = "uring")))]
+pub use backend::uring::IoUringSelector;
+pub use default::{SelectorChoice, available, by_name, default_selector, probe};
 pub use error::{RegisterError, SelectorError};
 pub use event::{Event, Events};
 pub use interest::{Interest, Readiness};
+pub use probe::{ProbeReport, Refusal};
+pub use registration::{Registration, SharedSelector};
 pub use registry::{Entry, Registry};
 pub use selector::Selector;
-pub use signal::{Signal, SignalWatcher, raise};
+pub use signal::{Signal, SignalWatcher, raise, with_clear_mask};
 pub use source::{AsSource, OwnedSource, RawSource};
 pub use timeout::whole_millis;
 pub use token::Token;

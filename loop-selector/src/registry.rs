@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::rc::Rc;
 
-use crate::error::{RegisterError, unknown_token};
+use crate::error::RegisterError;
 use crate::event::Event;
 use crate::interest::{Interest, Readiness};
 use crate::source::{AsSource, Held};
@@ -24,6 +24,8 @@ pub struct Registry {
     /// A map and not a table indexed by number: where the limit on open files is lifted, a single
     /// high descriptor would make such a table gigabytes long.
     by_fd: HashMap<RawFd, u32>,
+    /// Whose books these are, for the text of errors; empty if nobody said.
+    backend: &'static str,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +45,11 @@ impl Registry {
     /// An empty registry. Allocates nothing.
     pub fn new() -> Registry {
         Registry::default()
+    }
+
+    /// An empty registry whose errors begin with the name of a backend.
+    pub fn for_backend(name: &'static str) -> Registry {
+        Registry { backend: name, ..Registry::default() }
     }
 
     /// Adds an entry and gives it a token that was never used before. Calls `owner.as_fd()`, once.
@@ -69,11 +76,12 @@ impl Registry {
         interest: Interest,
         arm: impl FnOnce(&Entry) -> io::Result<()>,
     ) -> Result<Token, RegisterError> {
-        let source = Held::new(owner).map_err(|(owner, error)| RegisterError::new(owner, error))?;
+        let source = Held::new(owner)
+            .map_err(|(owner, error)| RegisterError::new(owner, self.sign(error)))?;
         let fd = source.fd();
         if self.by_fd.contains_key(&fd) {
             let text = format!("fd {fd} is already registered");
-            let error = io::Error::new(io::ErrorKind::AlreadyExists, text);
+            let error = self.sign(io::Error::new(io::ErrorKind::AlreadyExists, text));
             return Err(RegisterError::new(source.into_owner(), error));
         }
         let index = self.vacant();
@@ -109,6 +117,27 @@ impl Registry {
         (entry.token == token).then_some(entry)
     }
 
+    /// The entry, or the error that every call with a stale token deserves.
+    ///
+    /// # Errors
+    /// `NotFound` if the token's registration is over.
+    pub fn lookup(&self, token: Token) -> io::Result<&Entry> {
+        self.get(token).ok_or_else(|| self.unknown(token))
+    }
+
+    fn unknown(&self, token: Token) -> io::Error {
+        let text = format!("no registration {}.{}", token.index(), token.generation());
+        self.sign(io::Error::new(io::ErrorKind::NotFound, text))
+    }
+
+    /// Puts the backend's name in front.
+    fn sign(&self, error: io::Error) -> io::Error {
+        if self.backend.is_empty() {
+            return error;
+        }
+        io::Error::new(error.kind(), format!("{}: {error}", self.backend))
+    }
+
     /// The token under which a descriptor's number is registered.
     pub fn by_fd(&self, fd: RawFd) -> Option<Token> {
         let index = *self.by_fd.get(&fd)?;
@@ -141,7 +170,7 @@ impl Registry {
                 entry.interest = interest;
                 Ok(())
             }
-            _ => Err(unknown_token(token)),
+            _ => Err(self.unknown(token)),
         }
     }
 
@@ -153,7 +182,7 @@ impl Registry {
         let slot = self.slots.get_mut(token.index() as usize);
         let slot = slot.filter(|slot| slot.entry.as_ref().is_some_and(|e| e.token == token));
         let Some((slot, entry)) = slot.and_then(|s| s.entry.take().map(|entry| (s, entry))) else {
-            return Err(unknown_token(token));
+            return Err(self.unknown(token));
         };
         self.by_fd.remove(&entry.fd());
         // A slot whose generations are used up is retired, so that no token ever comes back.

@@ -1,9 +1,10 @@
-//! The descriptor behind a waker: an eventfd where there is one, else a pipe.
+//! The descriptor behind a waker: an eventfd, a pipe or a pair of sockets.
 //!
 //! It only ever says "look"; it never carries data, so that a full one loses nothing.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 
 use rustix::io::Errno;
 
@@ -11,31 +12,33 @@ use rustix::io::Errno;
 #[derive(Debug)]
 pub(crate) struct WakeFd {
     read: OwnedFd,
-    /// The other end of a pipe; an eventfd is its own.
+    /// The other end of a pipe or pair; an eventfd is its own.
     write: Option<OwnedFd>,
 }
 
 impl WakeFd {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(crate) fn new() -> io::Result<WakeFd> {
+    pub(crate) fn eventfd() -> io::Result<WakeFd> {
         use rustix::event::{EventfdFlags, eventfd};
         let read = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(WakeFd { read, write: None })
     }
 
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    pub(crate) fn new() -> io::Result<WakeFd> {
-        WakeFd::pipe()
-    }
-
-    #[cfg(any(test, not(any(target_os = "linux", target_os = "android"))))]
-    fn pipe() -> io::Result<WakeFd> {
+    pub(crate) fn pipe() -> io::Result<WakeFd> {
         let (read, write) = cloexec_pipe()?;
         for end in [&read, &write] {
             let flags = rustix::fs::fcntl_getfl(end)?;
             rustix::fs::fcntl_setfl(end, flags | rustix::fs::OFlags::NONBLOCK)?;
         }
         Ok(WakeFd { read, write: Some(write) })
+    }
+
+    pub(crate) fn socketpair() -> io::Result<WakeFd> {
+        let (read, write) = UnixStream::pair()?; // close-on-exec, as all that std opens
+        for end in [&read, &write] {
+            end.set_nonblocking(true)?;
+        }
+        Ok(WakeFd { read: read.into(), write: Some(write.into()) })
     }
 
     /// Makes it readable. One write(2), nothing else: async-signal-safe.
@@ -49,7 +52,7 @@ impl WakeFd {
     /// Reads until there is nothing left (B-THR-06).
     pub(crate) fn drain(&self) {
         let mut scratch = [0u8; 256];
-        // An eventfd gives its whole count in one read; only a pipe needs a second look.
+        // An eventfd gives its whole count in one read; the others may need a second look.
         loop {
             match rustix::io::read(&self.read, &mut scratch) {
                 Ok(n) if n == scratch.len() => {}
@@ -66,7 +69,6 @@ impl AsFd for WakeFd {
     }
 }
 
-#[cfg(any(test, not(any(target_os = "linux", target_os = "android"))))]
 fn cloexec_pipe() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     // Apple's kernels have no pipe2: there a fork between the two steps can inherit the pipe.
     #[cfg(target_vendor = "apple")]
@@ -85,8 +87,13 @@ fn cloexec_pipe() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
 mod tests {
     use super::*;
 
-    fn both() -> [WakeFd; 2] {
-        [WakeFd::new().unwrap(), WakeFd::pipe().unwrap()]
+    fn all() -> Vec<WakeFd> {
+        vec![
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            WakeFd::eventfd().unwrap(),
+            WakeFd::pipe().unwrap(),
+            WakeFd::socketpair().unwrap(),
+        ]
     }
 
     fn is_readable(wake_fd: &WakeFd) -> bool {
@@ -97,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_write_makes_it_readable_and_a_drain_undoes_all_writes() {
-        for wake_fd in both() {
+        for wake_fd in all() {
             assert!(!is_readable(&wake_fd));
             wake_fd.drain();
             for _ in 0..5_000 {
@@ -111,10 +118,11 @@ mod tests {
 
     #[test]
     fn b_thr_04_a_full_one_is_not_an_error() {
-        let [event, pipe] = both();
-        rustix::io::write(&event.read, &(u64::MAX - 1).to_ne_bytes()).unwrap();
-        while rustix::io::write(pipe.write.as_ref().unwrap(), &[0; 8]).is_ok() {}
-        for wake_fd in [event, pipe] {
+        for wake_fd in all() {
+            match &wake_fd.write {
+                Some(end) => while rustix::io::write(end, &[0; 8]).is_ok() {},
+                None => drop(rustix::io::write(&wake_fd.read, &(u64::MAX - 1).to_ne_bytes())),
+            }
             wake_fd.write(); // would block for ever if it could block
             assert!(is_readable(&wake_fd));
             wake_fd.drain();
@@ -125,7 +133,7 @@ mod tests {
     #[test]
     fn b_sel_31_it_is_close_on_exec() {
         use rustix::io::{FdFlags, fcntl_getfd};
-        for wake_fd in both() {
+        for wake_fd in all() {
             for end in [Some(&wake_fd.read), wake_fd.write.as_ref()].into_iter().flatten() {
                 assert!(fcntl_getfd(end).unwrap().contains(FdFlags::CLOEXEC));
             }

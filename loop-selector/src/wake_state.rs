@@ -62,6 +62,65 @@ mod tests {
     use loom::sync::atomic::AtomicUsize;
     use loom::thread;
 
+    trait Protocol: Send + Sync + 'static {
+        fn new() -> Self;
+        fn notify(&self) -> bool;
+        fn park(&self) -> bool;
+        fn unpark(&self);
+    }
+
+    impl Protocol for WakeState {
+        fn new() -> Self {
+            WakeState::new()
+        }
+        fn notify(&self) -> bool {
+            self.notify()
+        }
+        fn park(&self) -> bool {
+            self.park()
+        }
+        fn unpark(&self) {
+            self.unpark()
+        }
+    }
+
+    /// Wrong: it parks without looking whether a notification is there already.
+    struct ParksBlindly(WakeState);
+
+    impl Protocol for ParksBlindly {
+        fn new() -> Self {
+            ParksBlindly(WakeState::new())
+        }
+        fn notify(&self) -> bool {
+            self.0.notify()
+        }
+        fn park(&self) -> bool {
+            self.0.0.store(PARKED, Ordering::Release);
+            true
+        }
+        fn unpark(&self) {
+            self.0.unpark()
+        }
+    }
+
+    /// Wrong: it un-parks without acquiring what was published.
+    struct DoesNotAcquire(WakeState);
+
+    impl Protocol for DoesNotAcquire {
+        fn new() -> Self {
+            DoesNotAcquire(WakeState::new())
+        }
+        fn notify(&self) -> bool {
+            self.0.notify()
+        }
+        fn park(&self) -> bool {
+            self.0.0.compare_exchange(AWAKE, PARKED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        }
+        fn unpark(&self) {
+            self.0.0.store(AWAKE, Ordering::Relaxed);
+        }
+    }
+
     /// The descriptor, and what the producers publish.
     #[derive(Default)]
     struct World {
@@ -71,9 +130,9 @@ mod tests {
 
     /// In every interleaving the consumer sees all that was published and sleeps no wake away. Were
     /// one lost, it would wait for ever, which loom reports.
-    fn model(producers: usize) {
+    fn model<P: Protocol>(producers: usize) {
         loom::model(move || {
-            let shared = Arc::new((WakeState::new(), World::default()));
+            let shared = Arc::new((P::new(), World::default()));
             let threads: Vec<_> = (0..producers)
                 .map(|_| {
                     let shared = shared.clone();
@@ -109,11 +168,23 @@ mod tests {
 
     #[test]
     fn b_thr_03_no_wake_is_lost_with_one_producer() {
-        model(1);
+        model::<WakeState>(1);
     }
 
     #[test]
     fn b_thr_03_no_wake_is_lost_with_two_producers() {
-        model(2);
+        model::<WakeState>(2);
+    }
+
+    #[test]
+    #[should_panic]
+    fn a_protocol_that_parks_blindly_is_found_out() {
+        model::<ParksBlindly>(1);
+    }
+
+    #[test]
+    #[should_panic]
+    fn a_protocol_that_does_not_acquire_is_found_out() {
+        model::<DoesNotAcquire>(1);
     }
 }

@@ -1,7 +1,7 @@
 //! Waking a wait from another thread or from a signal handler.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 
 use crate::wake_fd::WakeFd;
@@ -60,7 +60,40 @@ impl Waker {
     /// # Errors
     /// That of the system call: above all `EMFILE`.
     pub fn new() -> io::Result<Waker> {
-        Ok(Waker(Arc::new(Shared { state: WakeState::new(), fd: WakeFd::new()? })))
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        return Waker::eventfd();
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        return Waker::pipe();
+    }
+
+    /// A waker over an eventfd: one descriptor, and one read empties it.
+    ///
+    /// # Errors
+    /// As for [`new`](Waker::new).
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn eventfd() -> io::Result<Waker> {
+        WakeFd::eventfd().map(Waker::over)
+    }
+
+    /// A waker over a pipe, the "self-pipe" that every Unix has: two descriptors.
+    ///
+    /// # Errors
+    /// As for [`new`](Waker::new).
+    pub fn pipe() -> io::Result<Waker> {
+        WakeFd::pipe().map(Waker::over)
+    }
+
+    /// A waker over a pair of connected Unix sockets, which is what asyncio has: for a loop that can
+    /// wait for sockets only.
+    ///
+    /// # Errors
+    /// As for [`new`](Waker::new).
+    pub fn socketpair() -> io::Result<Waker> {
+        WakeFd::socketpair().map(Waker::over)
+    }
+
+    fn over(fd: WakeFd) -> Waker {
+        Waker(Arc::new(Shared { state: WakeState::new(), fd }))
     }
 
     /// Makes the current wait return, or the next one if nobody waits.
@@ -91,6 +124,11 @@ impl Waker {
     /// True if a wake is pending: the next wait would not sleep.
     pub fn is_notified(&self) -> bool {
         self.0.state.is_notified()
+    }
+
+    /// The number of its descriptor.
+    pub(crate) fn raw_fd(&self) -> RawFd {
+        AsFd::as_fd(self).as_raw_fd()
     }
 
     /// For the signal handler, which can hold a pointer but no waker.

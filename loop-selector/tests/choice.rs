@@ -2,13 +2,14 @@
 
 use std::process::Command;
 
-use loop_selector::{Selector, available, default_selector};
+use loop_selector::conformance::usable;
+use loop_selector::{Selector, SelectorChoice, available, by_name, default_selector, probe};
 
 #[test]
 #[ignore = "run by the tests below"]
 fn print_choice() {
     match default_selector() {
-        Ok(selector) => println!("chosen: {}", selector.name()),
+        Ok(selector) => println!("chosen: {}\nreport: {}", selector.name(), probe().unwrap()),
         Err(error) => println!("{:?}: {error}", error.kind()),
     }
 }
@@ -28,8 +29,26 @@ fn b_sel_30_the_best_is_chosen_by_default() {
 }
 
 #[test]
+fn every_backend_can_be_named() {
+    for name in usable() {
+        assert_eq!(by_name(name).unwrap().name(), name);
+        let (selector, report) = SelectorChoice::named(name).strict(true).probe();
+        assert_eq!((selector.unwrap().name(), report.chosen()), (name, Some(name)));
+    }
+}
+
+#[test]
+fn the_report_says_what_was_chosen() {
+    let best = available()[0];
+    assert!(choice(None).contains(&format!("report: {best}\n")));
+    for name in usable() {
+        assert!(choice(Some(name)).contains(&format!("report: {name}\n")));
+    }
+}
+
+#[test]
 fn the_variable_forces_a_backend() {
-    for name in available() {
+    for name in usable() {
         assert!(choice(Some(name)).contains(&format!("chosen: {name}")));
     }
 }

@@ -5,10 +5,12 @@ mod echo;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use loop_selector::conformance::watched;
-use loop_selector::{Selector, available, by_name};
+use loop_selector::conformance::{usable, watched};
+use loop_selector::{Selector, by_name};
 
 #[test]
 fn the_example_echoes_on_every_backend() {
@@ -16,20 +18,23 @@ fn the_example_echoes_on_every_backend() {
 }
 
 fn echo_on_every_backend() {
-    for name in available() {
+    for name in usable() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let mut selector = by_name(name).unwrap();
         let waker = selector.waker();
+        let done = Arc::new(AtomicBool::new(false));
+        let is_over = done.clone();
         let clients = thread::spawn(move || {
             let lengths = [1, 4 << 20];
             let clients = lengths.map(|length| thread::spawn(move || round_trip(address, length)));
             for client in clients {
                 client.join().unwrap();
             }
+            done.store(true, Ordering::Relaxed);
             waker.wake();
         });
-        echo::serve(&mut *selector, listener).unwrap();
+        echo::serve(&mut *selector, listener, || is_over.load(Ordering::Relaxed)).unwrap();
         clients.join().unwrap();
         assert!(selector.registry().is_empty());
     }

@@ -23,6 +23,7 @@ enum Fault {
     ReportsEverything,
     RefusesToSleep,
     KeepsOwners,
+    FullAtFiveThousand,
 }
 
 struct Recorder {
@@ -76,6 +77,7 @@ impl Selector for Recorder {
             let &Event::Ready { token, readiness } = event else { continue };
             match self.fault {
                 Fault::OneEventAtMost if !events.is_empty() => {}
+                Fault::FullAtFiveThousand if events.len() == 5_000 => {}
                 Fault::SplitsDirections if readiness.is_readable() && readiness.is_writable() => {
                     events.push(Event::Ready { token, readiness: Readiness::READABLE });
                     events.push(Event::Ready { token, readiness: Readiness::WRITABLE });
@@ -116,10 +118,11 @@ fn run_all_runs_all() {
 
 #[test]
 fn each_fault_is_found() {
-    let table: [(Fault, fn(Make<'_>)); 8] = [
+    let table: [(Fault, fn(Make<'_>)); 9] = [
         (Fault::RoundsDown, conformance::b_sel_15_timeouts_are_rounded_up),
         (Fault::RoundsDown, conformance::s03_sub_millisecond_waits_do_not_spin),
         (Fault::OneEventAtMost, conformance::b_sel_23_one_batch_holds_all),
+        (Fault::FullAtFiveThousand, conformance::b_sel_29_ten_thousand_descriptors),
         (Fault::KeepsOldEvents, conformance::select_empties_the_buffer),
         (Fault::SplitsDirections, conformance::b_sel_21_both_directions_are_one_event),
         (Fault::ReportsEverything, conformance::b_sel_18_readiness_is_masked),

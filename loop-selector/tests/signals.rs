@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loop_selector::conformance::watched;
-use loop_selector::{Events, Selector, Signal, SignalWatcher, Waker, available, by_name, raise};
+use loop_selector::conformance::{usable, watched};
+use loop_selector::{
+    Events, Selector, Signal, SignalWatcher, Waker, by_name, raise, with_clear_mask,
+};
 
 fn watcher() -> SignalWatcher {
     SignalWatcher::new(Waker::new().unwrap()).unwrap()
@@ -57,7 +59,7 @@ fn in_child(name: &str) -> std::process::ExitStatus {
 #[test]
 fn b_sig_01_a_signal_ends_an_endless_wait_on_every_backend() {
     watched("b_sig_01", || {
-        available().iter().for_each(|name| {
+        usable().iter().for_each(|name| {
             let mut selector = by_name(name).unwrap();
             let mut signals = SignalWatcher::new(selector.waker()).unwrap();
             signals.watch(Signal::HUP).unwrap();
@@ -182,6 +184,37 @@ fn b_sig_09_every_watcher_of_every_thread_sees_every_delivery() {
 }
 
 #[test]
+fn b_sig_09_two_loops_on_any_two_backends_both_see_a_burst() {
+    let signal = Signal::new(libc::SIGURG).unwrap();
+    watched("b_sig_09_two_loops", || {
+        let names = usable();
+        for (first, second) in names.iter().zip(names.iter().cycle().skip(1)) {
+            let ready = std::sync::Barrier::new(3);
+            thread::scope(|scope| {
+                let loops = [first, second].map(|name| {
+                    let ready = &ready;
+                    scope.spawn(move || {
+                        let mut selector = by_name(name).unwrap();
+                        let mut signals = SignalWatcher::new(selector.waker()).unwrap();
+                        signals.watch(signal).unwrap();
+                        ready.wait();
+                        let (mut seen, mut events) = (0, Events::new());
+                        while seen < 1_000 {
+                            selector.select(&mut events, None).unwrap();
+                            seen += signals.pending().iter().map(|(_, count)| count).sum::<u64>();
+                        }
+                        seen
+                    })
+                });
+                ready.wait();
+                (0..1_000).for_each(|_| raise(signal).unwrap());
+                assert_eq!(loops.map(|thread| thread.join().unwrap()), [1_000; 2]);
+            });
+        }
+    });
+}
+
+#[test]
 fn what_is_not_watched_wakes_nobody() {
     let waker = Waker::new().unwrap();
     let mut signals = SignalWatcher::new(waker.clone()).unwrap();
@@ -193,6 +226,48 @@ fn what_is_not_watched_wakes_nobody() {
     assert_eq!(other.pending(), [(Signal::PIPE, 1)]);
 }
 
+#[test]
+fn a_child_started_with_a_clear_mask_can_be_stopped() {
+    watched("with_clear_mask", || {
+        thread::spawn(|| {
+            block(Signal::TERM);
+            let sleeper = || Command::new("sleep").arg("60").spawn().unwrap();
+            let mut child = with_clear_mask(sleeper).unwrap();
+            assert!(is_blocked(Signal::TERM), "the mask came back");
+            terminate(&child);
+            assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+            let panic = std::panic::catch_unwind(|| with_clear_mask(|| panic!("as expected")));
+            assert!(panic.is_err() && is_blocked(Signal::TERM));
+        })
+        .join()
+        .unwrap();
+    });
+}
+
+fn block(signal: Signal) {
+    // SAFETY: the set is written to before it is read.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal.as_raw());
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+    }
+}
+
+fn is_blocked(signal: Signal) -> bool {
+    // SAFETY: without a new set the call only fills in the old one.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set);
+        libc::sigismember(&set, signal.as_raw()) == 1
+    }
+}
+
+fn terminate(child: &std::process::Child) {
+    // SAFETY: it takes no pointers, and the child has not been waited for, so the number is its own.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+}
+
 // dabeaz/curio#118: the signal's number travelled in the self-pipe and was lost when that was full.
 #[test]
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -202,14 +277,29 @@ fn s12_signals_survive_a_full_wake_up_descriptor() {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn signals_survive_a_full_wake_up_descriptor() {
+    use loop_selector::{EpollSelector, PollSelector, SelectSelector};
+    for name in usable() {
+        survive_a_full_descriptor(by_name(name).unwrap(), true);
+    }
+    for waker in [Waker::pipe, Waker::socketpair] {
+        let waker = || waker().unwrap();
+        let selectors: [Box<dyn Selector>; 3] = [
+            Box::new(EpollSelector::with_waker(waker()).unwrap()),
+            Box::new(PollSelector::with_waker(waker()).unwrap()),
+            Box::new(SelectSelector::with_waker(waker()).unwrap()),
+        ];
+        selectors.into_iter().for_each(|selector| survive_a_full_descriptor(selector, false));
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn survive_a_full_descriptor(mut selector: Box<dyn Selector>, is_eventfd: bool) {
     let [first, second] = [Signal::new(34 + 3).unwrap(), Signal::new(34 + 4).unwrap()];
-    let mut selector = by_name("epoll").unwrap();
     let waker = selector.waker();
     let mut signals = SignalWatcher::new(waker.clone()).unwrap();
     signals.watch(first).unwrap();
     signals.watch(second).unwrap();
-    rustix::io::write(&waker, &(u64::MAX - 1).to_ne_bytes()).unwrap();
-    assert!(rustix::io::write(&waker, &1u64.to_ne_bytes()).is_err(), "it is full");
+    fill(&waker, is_eventfd);
     assert!(waker.park());
     (0..50).for_each(|_| raise(first).unwrap());
     raise(second).unwrap();
@@ -221,6 +311,21 @@ fn signals_survive_a_full_wake_up_descriptor() {
     let wake = thread::spawn(move || waker.wake());
     selector.select(&mut events, None).unwrap();
     wake.join().unwrap();
+}
+
+/// Wakes until the descriptor takes nothing more: a wake writes whenever it meets a parked loop.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn fill(waker: &Waker, is_eventfd: bool) {
+    if is_eventfd {
+        rustix::io::write(waker, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        assert!(rustix::io::write(waker, &1u64.to_ne_bytes()).is_err(), "it is full");
+        return;
+    }
+    for _ in 0..20_000 {
+        assert!(waker.park());
+        waker.wake();
+        waker.unpark();
+    }
 }
 
 #[test]

@@ -9,9 +9,10 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use crate::error::{RegisterError, unknown_token};
+use crate::error::{RegisterError, SelectorError};
 use crate::event::Events;
 use crate::interest::{Interest, Readiness};
+use crate::process::Process;
 use crate::registry::Registry;
 use crate::selector::Selector;
 use crate::source::AsSource;
@@ -23,7 +24,9 @@ const NAME: &str = "poll";
 
 /// The portable selector. Accepts every descriptor: a regular file is always ready (B-SEL-05), and
 /// a closed one is reported ready for all it is watched for, so that the next read or write says
-/// what is wrong (B-SEL-06).
+/// what is wrong, and is silent then until it is watched for something again (B-SEL-06, B-SEL-25).
+///
+/// In the child of a `fork`, `select` fails: it would take the parent's wakes (B-SEL-31).
 #[derive(Debug)]
 pub struct PollSelector {
     waker: Waker,
@@ -31,6 +34,7 @@ pub struct PollSelector {
     /// The arguments of the last wait, empty, kept for their memory.
     fds: Vec<PollFd<'static>>,
     tokens: Vec<Token>,
+    process: Process,
 }
 
 impl PollSelector {
@@ -39,14 +43,28 @@ impl PollSelector {
     /// # Errors
     /// Those of `poll` and [`Waker::new`].
     pub fn new() -> io::Result<PollSelector> {
-        let waker = Waker::new()?;
+        PollSelector::with_waker(Waker::new().map_err(|e| SelectorError::create(NAME, e))?)
+    }
+
+    /// The same around a waker that exists already, which no other selector may wait for.
+    ///
+    /// # Errors
+    /// Those of `poll`.
+    pub fn with_waker(waker: Waker) -> io::Result<PollSelector> {
         let mut probe = [PollFd::new(&waker, PollFlags::IN)];
-        rustix::event::poll(&mut probe, timespec(Some(Duration::ZERO)).as_ref())?;
-        Ok(PollSelector { waker, registry: Registry::new(), fds: Vec::new(), tokens: Vec::new() })
+        rustix::event::poll(&mut probe, timespec(Some(Duration::ZERO)).as_ref())
+            .map_err(|errno| SelectorError::create(NAME, errno.into()))?;
+        Ok(PollSelector {
+            waker,
+            registry: Registry::for_backend(NAME),
+            fds: Vec::new(),
+            tokens: Vec::new(),
+            process: Process::current()?,
+        })
     }
 }
 
-fn poll_flags(interest: Interest) -> PollFlags {
+pub(crate) fn poll_flags(interest: Interest) -> PollFlags {
     let mut flags = PollFlags::empty();
     flags.set(PollFlags::IN, interest.is_readable());
     flags.set(PollFlags::OUT, interest.is_writable());
@@ -55,7 +73,7 @@ fn poll_flags(interest: Interest) -> PollFlags {
 
 /// Whatever is not plain "readable" makes writable, and the other way round (B-SEL-19): HUP, ERR
 /// and NVAL wake whoever waits.
-fn readiness(flags: PollFlags) -> Readiness {
+pub(crate) fn readiness(flags: PollFlags) -> Readiness {
     let mut readiness = Readiness::NONE;
     if flags.intersects(!PollFlags::OUT) {
         readiness |= Readiness::READABLE;
@@ -88,7 +106,7 @@ impl Selector for PollSelector {
 
     fn rearm(&mut self, token: Token) -> io::Result<()> {
         // The kernel remembers nothing, so there is nothing to remind it of.
-        self.registry.get(token).map(|_| ()).ok_or_else(|| unknown_token(token))
+        self.registry.lookup(token).map(drop)
     }
 
     fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
@@ -97,6 +115,7 @@ impl Selector for PollSelector {
 
     fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         events.clear();
+        self.process.check(NAME)?;
         self.tokens.clear();
         let mut fds: Vec<PollFd<'_>> = std::mem::take(&mut self.fds);
         fds.push(PollFd::new(&self.waker, PollFlags::IN));
@@ -109,17 +128,20 @@ impl Selector for PollSelector {
         let timeout = timespec(if sleep { timeout } else { Some(Duration::ZERO) });
         let result = rustix::event::poll(&mut fds, timeout.as_ref());
         self.waker.unpark();
+        let mut closed = Vec::new();
         if result.is_ok() {
             if !fds[0].revents().is_empty() {
                 self.waker.drain();
             }
-            let ready = self.tokens.iter().zip(&fds[1..]);
-            events
-                .extend(ready.filter_map(|(token, fd)| {
-                    self.registry.event(*token, readiness(fd.revents()))
-                }));
+            for (&token, fd) in self.tokens.iter().zip(&fds[1..]) {
+                events.extend(self.registry.event(token, readiness(fd.revents())));
+                if fd.revents().contains(PollFlags::NVAL) {
+                    closed.push(token);
+                }
+            }
         }
         self.fds = recycle(fds);
+        closed.into_iter().try_for_each(|token| self.registry.set_interest(token, None))?;
         match result {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno.into()),

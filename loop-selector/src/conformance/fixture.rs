@@ -94,17 +94,38 @@ pub(super) fn lift_file_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(most)
 }
 
-/// A number that nobody else in the process gets while this test runs: far above the lowest free
-/// ones, which the kernel hands out, and a different one each time.
-fn lonely_number() -> RawFd {
-    static NEXT: AtomicI32 = AtomicI32::new(0);
-    let below_limit = i32::try_from(lift_file_limit()).expect("a limit of at most 2^16") - 1;
-    below_limit - NEXT.fetch_add(1, Ordering::Relaxed) % (below_limit / 4)
+/// The selector takes descriptors below this: the limit on open files, or 1024 if it refuses higher
+/// numbers, as one over `select` must.
+pub(super) fn bound(make: Make<'_>) -> RawFd {
+    let limit = i32::try_from(lift_file_limit()).expect("a limit of at most 2^16");
+    if limit <= FD_SETSIZE {
+        return limit;
+    }
+    let high = rustix::io::fcntl_dupfd_cloexec(pair().0, FD_SETSIZE).expect("a high descriptor");
+    match create(make).register(rc(high), READ) {
+        Ok(_) => limit,
+        Err(error) => {
+            assert_eq!(error.error().kind(), io::ErrorKind::InvalidInput, "{error}");
+            FD_SETSIZE
+        }
+    }
 }
 
-/// A copy of `fd` under a lonely number.
-pub(super) fn lonely(fd: impl AsFd) -> OwnedFd {
-    rustix::io::fcntl_dupfd_cloexec(fd, lonely_number()).expect("a high descriptor")
+/// The limit of `select`, as good as everywhere.
+pub(super) const FD_SETSIZE: RawFd = 1024;
+
+/// A behaviour that opens many descriptors leaves the numbers from here on to others.
+pub(super) fn crowd_bound(make: Make<'_>) -> RawFd {
+    bound(make) / 3 * 2
+}
+
+/// A copy of `fd` under a number that nobody else in the process gets while this test runs: far
+/// above the lowest free ones, which the kernel hands out, and a different one each time.
+pub(super) fn lonely(make: Make<'_>, fd: impl AsFd) -> OwnedFd {
+    static NEXT: AtomicI32 = AtomicI32::new(0);
+    let bound = bound(make);
+    let number = bound - 1 - NEXT.fetch_add(1, Ordering::Relaxed) % (bound / 4);
+    rustix::io::fcntl_dupfd_cloexec(fd, number).expect("a high descriptor")
 }
 
 /// Gives `fd` the number `number`, which is free.
@@ -138,7 +159,7 @@ impl AsSource for Negative {
 /// backend is held to that answer in later calls too.
 pub(super) fn refuses_closed(make: Make<'_>) -> bool {
     let mut selector = create(make);
-    let fd = lonely(pair().0);
+    let fd = lonely(make, pair().0);
     let source = unowned(&fd);
     drop(fd);
     selector.register(source, READ).is_err()

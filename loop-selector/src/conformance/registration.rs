@@ -63,7 +63,7 @@ pub fn b_sel_03_second_registration_is_refused(make: Make<'_>) {
 /// A failed registration leaves nothing behind, gives the owner back, and says what failed.
 pub fn b_sel_04_failed_registration_is_rolled_back(make: Make<'_>) {
     let mut selector = create(make);
-    let fd = lonely(pair().0);
+    let fd = lonely(make, pair().0);
     let (number, source) = (fd.as_raw_fd(), unowned(&fd));
     drop(fd);
     let Err(error) = selector.register(source.clone(), READ) else { return };

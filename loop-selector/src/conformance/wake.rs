@@ -1,7 +1,9 @@
 //! Waking from other threads.
 
+use std::io::{Read, Write};
+use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -107,6 +109,55 @@ pub fn s13_wakes_from_eight_threads(make: Make<'_>) {
     while selector.waker().is_notified() {
         select(&mut *selector, ZERO);
     }
+    let waker = selector.waker();
+    let last = thread::spawn(move || waker.wake());
+    assert_eq!(select(&mut *selector, None), []);
+    last.join().unwrap();
+}
+
+/// A signal every 100 us, wakes from eight threads and messages, all at once: each message arrives
+/// once, and nothing is an error.
+pub fn s13_storm_of_signals_wakes_and_messages(make: Make<'_>) {
+    const THREADS: usize = 8;
+    const MESSAGES: usize = 300;
+    let mut selector = create(make);
+    let (reader, mut writer) = pair();
+    let reader = Rc::new(reader);
+    let token = selector.register(reader.clone(), READ).unwrap();
+    let interrupter = Interrupter::start(Duration::from_micros(100));
+    let stop = AtomicBool::new(false);
+    let published = AtomicUsize::new(0);
+    let wakers: Vec<_> = (0..THREADS).map(|_| selector.waker()).collect();
+    thread::scope(|scope| {
+        for waker in wakers {
+            scope.spawn(|| {
+                let waker = waker;
+                loop {
+                    published.fetch_add(1, Ordering::Relaxed);
+                    waker.wake();
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    thread::yield_now();
+                }
+            });
+        }
+        let mut received = 0;
+        for sent in 1..=MESSAGES {
+            writer.write_all(b"x").unwrap();
+            while received < sent {
+                for (ready, readiness) in select(&mut *selector, Some(Duration::from_secs(60))) {
+                    assert_eq!((ready, readiness), (token, READ.into()));
+                    received += (&*reader).read(&mut [0; 16]).unwrap();
+                }
+            }
+            assert_eq!(received, sent);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(published.into_inner() >= THREADS);
+    interrupter.finish();
+    select(&mut *selector, ZERO);
     let waker = selector.waker();
     let last = thread::spawn(move || waker.wake());
     assert_eq!(select(&mut *selector, None), []);

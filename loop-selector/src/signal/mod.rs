@@ -6,10 +6,12 @@
 //! When the last watcher of a signal goes, the disposition from before the first one comes back.
 
 mod handler;
+mod mask;
 mod number;
 mod sys;
 mod watcher;
 
+pub use mask::with_clear_mask;
 pub use number::Signal;
 pub use sys::raise;
 pub use watcher::SignalWatcher;
