@@ -34,11 +34,13 @@
 //! - [`Contest`], [`Subject`], [`Lap`]: one round after another;
 //! - [`Summary`]: median, least, greatest;
 //! - [`Row`], [`row_line`], [`contest_lines`]: what comes out;
+//! - [`Bar`], [`Verdict`]: what ought to come out, and whether it did;
 //! - [`Machine`]: where it was measured;
 //! - [`Workload`]: what there is to run.
 
 #![forbid(unsafe_code)]
 
+mod bar;
 mod machine;
 mod report;
 mod rival;
@@ -47,8 +49,9 @@ mod sample;
 mod stats;
 mod workload;
 
+pub use bar::{Bar, Verdict};
 pub use machine::Machine;
-pub use report::{contest_lines, machine_line, row_line};
+pub use report::{contest_lines, machine_line, row_line, verdict_line};
 pub use rng::Rng;
 pub use sample::{Contest, Lap, Outcome, Plan, Row, Subject, Wrong};
 pub use stats::Summary;

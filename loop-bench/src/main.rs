@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, Subcommand};
-use loop_bench::{Machine, Plan, Rng, Workload, contest_lines, machine_line, row_line};
+use loop_bench::{
+    Machine, Plan, Rng, Workload, contest_lines, machine_line, row_line, verdict_line,
+};
 
 /// Compares event loops, selectors and timer stores
 #[derive(Parser, Debug)]
@@ -84,6 +86,7 @@ fn run(patterns: &[String], plan: &Plan, json: Option<PathBuf>) -> io::Result<Ex
     }
     let mut rng = Rng::new(plan.seed);
     let mut all_right = true;
+    let mut rows = Vec::new();
     for contest in contests {
         let outcome = contest.run(plan, &mut rng);
         print!("{}", contest_lines(&outcome.rows));
@@ -95,6 +98,14 @@ fn run(patterns: &[String], plan: &Plan, json: Option<PathBuf>) -> io::Result<Ex
             for row in &outcome.rows {
                 writeln!(file, "{}", row_line(row))?;
             }
+        }
+        rows.extend(outcome.rows);
+    }
+    let bars = Workload::ALL.iter().flat_map(|family| family.bars);
+    for verdict in bars.flat_map(|bar| bar.verdicts(&rows)) {
+        println!("{verdict}");
+        if let Some(file) = &mut file {
+            writeln!(file, "{}", verdict_line(&verdict))?;
         }
     }
     Ok(if all_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })

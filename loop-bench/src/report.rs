@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use crate::bar::Verdict;
 use crate::machine::Machine;
 use crate::sample::Row;
 
@@ -19,14 +20,10 @@ pub fn machine_line(machine: &Machine) -> String {
 
 /// One result as a JSON object, without a line end.
 pub fn row_line(row: &Row) -> String {
-    let mut params = String::new();
-    for (index, (name, value)) in row.params.iter().enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        _ = write!(params, "{comma}{}:{value}", Quoted(name));
-    }
+    let params = params_object(&row.params);
     let summary = &row.summary;
     format!(
-        r#"{{"workload":{},"subject":{},"params":{{{params}}},"unit":{},"median":{:.3},"min":{:.3},"max":{:.3},"samples":{}}}"#,
+        r#"{{"workload":{},"subject":{},"params":{params},"unit":{},"median":{:.3},"min":{:.3},"max":{:.3},"samples":{}}}"#,
         Quoted(row.workload),
         Quoted(&row.subject),
         Quoted(row.unit),
@@ -35,6 +32,30 @@ pub fn row_line(row: &Row) -> String {
         summary.max,
         summary.samples,
     )
+}
+
+/// One verdict as a JSON object, without a line end. These are the last lines of a file.
+pub fn verdict_line(verdict: &Verdict) -> String {
+    format!(
+        r#"{{"bar":{},"params":{},"ours":{},"rival":{},"ratio":{:.3},"at_most":{:.3},"met":{}}}"#,
+        Quoted(verdict.workload),
+        params_object(&verdict.params),
+        Quoted(verdict.ours),
+        Quoted(&verdict.rival),
+        verdict.ratio,
+        verdict.at_most,
+        verdict.is_met(),
+    )
+}
+
+fn params_object(params: &[(&'static str, u64)]) -> String {
+    let mut object = String::from("{");
+    for (index, (name, value)) in params.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        _ = write!(object, "{comma}{}:{value}", Quoted(name));
+    }
+    object.push('}');
+    object
 }
 
 /// The rows of one contest, each with the ratio of this project's subjects to it: below 1 ours is
@@ -115,6 +136,22 @@ mod tests {
     fn a_row_without_params_has_an_empty_object() {
         let row = Row { params: vec![], ..row("std", &[1.0]) };
         assert!(row_line(&row).contains(r#""params":{},"#));
+    }
+
+    #[test]
+    fn a_verdict_is_one_json_object() {
+        let verdict = Verdict {
+            workload: "timers/churn",
+            params: vec![("n", 1_000)],
+            ours: "loop-timer",
+            rival: "std".into(),
+            ratio: 0.4,
+            at_most: 0.5,
+        };
+        assert_eq!(
+            verdict_line(&verdict),
+            r#"{"bar":"timers/churn","params":{"n":1000},"ours":"loop-timer","rival":"std","ratio":0.400,"at_most":0.500,"met":true}"#
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub struct Plan {
 impl Plan {
     /// Counted rounds of each subject, after one that warms up.
     pub fn rounds(&self) -> usize {
-        if self.quick { 3 } else { 7 }
+        if self.quick { 3 } else { 9 }
     }
 
     /// `quick` or `full`, whichever the plan is.
@@ -104,6 +104,19 @@ impl Subject {
     ) -> Self {
         Self { name: name.into(), round: Box::new(round) }
     }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One round, for a harness other than [`Contest::run`].
+    ///
+    /// # Errors
+    /// If its answer was wrong.
+    pub fn round(&mut self, seed: u64) -> Result<Lap, Wrong> {
+        (self.round)(seed)
+    }
 }
 
 impl fmt::Debug for Subject {
@@ -130,9 +143,24 @@ impl Contest {
         Self { workload, params: params.to_vec(), subjects }
     }
 
+    /// Lets one more subject take part.
+    pub fn add(&mut self, subject: Subject) {
+        self.subjects.push(subject);
+    }
+
     /// The workload's full name.
     pub fn workload(&self) -> &'static str {
         self.workload
+    }
+
+    /// The numbers that shape it.
+    pub fn params(&self) -> &[(&'static str, u64)] {
+        &self.params
+    }
+
+    /// The subjects, for a harness other than [`run`](Self::run).
+    pub fn into_subjects(self) -> Vec<Subject> {
+        self.subjects
     }
 
     /// Runs the contest: one round of each subject to warm up, then `plan.rounds()` rounds; in each

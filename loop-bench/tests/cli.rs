@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> &str {
 fn list_names_every_workload() {
     let output = loop_bench(&["list"]);
     assert!(output.status.success());
-    for name in ["ready", "timers", "select", "wake", "echo"] {
+    for name in ["handles", "ready", "timers", "select", "wake", "echo"] {
         assert!(text(&output.stdout).lines().any(|line| line.starts_with(name)), "{name}");
     }
 }
@@ -47,9 +47,18 @@ fn a_run_writes_the_machine_and_a_row_for_each_subject() {
     assert!(text(&output.stdout).contains("seed 7\n"));
 
     let lines: Vec<&str> = written.lines().collect();
-    assert_eq!(lines.len(), 3, "{written}");
+    let (bars, rows): (Vec<&str>, Vec<&str>) =
+        lines[1..].iter().partition(|line| line.starts_with(r#"{"bar":"#));
+    assert_eq!(rows.len(), 2, "{written}");
     assert!(lines[0].starts_with(r#"{"machine":{"cpu":"#), "{}", lines[0]);
-    assert!(lines[1].starts_with(r#"{"workload":"ready/callback","subject":"loop-core/"#));
-    assert!(lines[2].starts_with(r#"{"workload":"ready/callback","subject":"std","params":{"#));
-    assert!(lines[1..].iter().all(|line| line.ends_with(r#","samples":3}"#)), "{written}");
+    assert!(rows[0].starts_with(r#"{"workload":"ready/callback","subject":"loop-core/"#));
+    assert!(rows[1].starts_with(r#"{"workload":"ready/callback","subject":"std","params":{"#));
+    assert!(rows.iter().all(|line| line.ends_with(r#","samples":3}"#)), "{written}");
+    // The bar of this workload is about epoll, and comes last.
+    assert!(bars.iter().all(|line| line.starts_with(r#"{"bar":"ready/callback","params":{"#)));
+    assert_eq!(bars, lines[3..]);
+    if cfg!(target_os = "linux") {
+        assert_eq!(bars.len(), 1, "{written}");
+        assert!(text(&output.stdout).lines().last().unwrap().contains("at most 1.50"));
+    }
 }

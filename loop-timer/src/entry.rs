@@ -1,12 +1,14 @@
-//! `Entry`: a deadline in the heap, and the order of the heap.
+//! `Entry`: a deadline waiting for its turn.
 
 use core::cmp::Ordering;
 
-/// A deadline in the heap. It is live while its slot holds a timer with the same `seq`.
+use crate::counter::NonZeroCounter;
+
+/// A deadline in the ladder. It is live while its slot holds a timer with the same `seq`.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<W> {
     pub(crate) when: W,
-    pub(crate) seq: u64,
+    pub(crate) seq: NonZeroCounter,
     pub(crate) slot: u32,
 }
 

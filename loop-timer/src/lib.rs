@@ -2,9 +2,9 @@
 //!
 //! Most timers never fire: a timeout is set, the answer comes, the timeout is cancelled. A plain
 //! heap finds a timer to cancel only by searching, so [`TimerHeap`] is lazy, as asyncio's is:
-//! [`cancel`](TimerHeap::cancel) takes the value out of a table at once and leaves a dead entry in
-//! the heap. A dead entry goes when it comes to the head, or when more than half of the entries are
-//! dead and all of them are swept out together: O(1) a cancel, and memory stays bounded.
+//! [`cancel`](TimerHeap::cancel) takes the value out of a table at once and leaves a dead entry
+//! behind. A dead entry goes when its turn comes, or when more than half of the entries are dead
+//! and all of them are swept out together: O(1) a cancel, and memory stays bounded.
 //!
 //! ```
 //! use loop_timer::TimerHeap;
@@ -21,29 +21,52 @@
 //! assert_eq!(heap.cancel(timeout), None); // a stale key is never another timer
 //! ```
 //!
+//! # How it is laid out
+//!
+//! A timer lies in a table of slots, and its deadline in a *ladder*: a radix heap with 64 buckets a
+//! rung. A deadline goes into the bucket of the highest digit in which it differs from what is near,
+//! in a few instructions whether it is near or far. When the time of a bucket comes, it is sorted if
+//! it is small, or spread over the rungs below. So most timers are never compared with another one,
+//! and what was cancelled in time is never sorted.
+//!
+//! This asks a little more of a deadline than an order: see [`Deadline`]. The ladder's bad day is a
+//! far deadline that is looked at, because nothing comes before it, followed by many insertions
+//! before it: they go to a plain binary heap, until they are more than half of all and the ladder is
+//! set up anew. The benchmark calls this load `overtake`.
+//!
 //! # Map
 //!
-//! [`TimerHeap`] is the crate. A [`TimerKey`] names a timer, [`PurgePolicy`] says when dead entries
-//! are swept, [`Statistics`] tells how it goes. `no_std` with `alloc`, no dependency, no `unsafe`.
+//! [`TimerHeap`] is the crate. A [`TimerKey`] names a timer, a [`Deadline`] says when it is due,
+//! [`PurgePolicy`] says when dead entries are swept, [`Statistics`] tells how it goes. `no_std` with
+//! `alloc`, no dependency, no `unsafe`; the feature `std`, on by default, adds deadlines that are
+//! `std::time::Instant`.
 
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
+mod bucket;
+mod counter;
+mod deadline;
 mod entry;
 mod heap;
 mod key;
+mod ladder;
 mod purge;
 mod slots;
 mod stats;
+mod tag;
 
+pub use deadline::Deadline;
 pub use heap::TimerHeap;
 pub use key::TimerKey;
 pub use purge::PurgePolicy;
 pub use stats::Statistics;
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,15 +1,17 @@
 //! The behaviours of timers that belong to the heap, and public bug reports that broke them.
 
 use std::iter;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+#[cfg(feature = "std")]
+use std::time::Instant;
 
-use loop_timer::{PurgePolicy, TimerHeap, TimerKey};
+use loop_timer::{Deadline, PurgePolicy, TimerHeap, TimerKey};
 
-fn due<T, W: Ord + Copy>(heap: &mut TimerHeap<T, W>, now: W) -> Vec<T> {
+fn due<T, W: Deadline>(heap: &mut TimerHeap<T, W>, now: W) -> Vec<T> {
     iter::from_fn(|| heap.pop_due(now)).map(|(_, _, value)| value).collect()
 }
 
-fn entries<T, W: Ord + Copy>(heap: &TimerHeap<T, W>) -> usize {
+fn entries<T, W: Deadline>(heap: &TimerHeap<T, W>) -> usize {
     heap.statistics().live + heap.statistics().cancelled
 }
 
@@ -195,6 +197,127 @@ fn b_tmr_13_memory_is_bounded_by_the_live_timers() {
     assert!(heap.statistics().high_water <= 2 * live as usize + 100);
 }
 
+/// Histories of inserts, cancels, reschedules and pops, none of which may leave too much behind.
+#[test]
+fn b_tmr_13_memory_is_bounded_after_any_history() {
+    for policy in [PurgePolicy::Asyncio, PurgePolicy::Gradual] {
+        for seed in 1..=40_u64 {
+            let mut state = seed;
+            let mut below = |bound: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 33) % bound
+            };
+            let mut heap = TimerHeap::with_policy(policy);
+            let mut keys = Vec::new();
+            let span = 1 << below(40);
+            for phase in 0..8 {
+                let act = if phase == 0 { 0 } else { below(4) };
+                for _ in 0..below(3_000) {
+                    match act {
+                        0 => keys.push(heap.insert(below(span), ())),
+                        1 if !keys.is_empty() => {
+                            let key = keys.swap_remove(below(keys.len() as u64) as usize);
+                            heap.cancel(key);
+                        }
+                        2 if !keys.is_empty() => {
+                            let key = keys[below(keys.len() as u64) as usize];
+                            heap.reschedule(key, below(span));
+                        }
+                        _ => _ = heap.pop_due(u64::MAX),
+                    }
+                    let (held, live) = (entries(&heap), heap.len());
+                    assert!(held <= 100.max(2 * live), "{policy:?} {seed}: {held} for {live}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_of_another_heap_names_nothing() {
+    let mut heaps: Vec<_> = (0..100).map(|_| TimerHeap::new()).collect();
+    let mut keys = Vec::new();
+    for (owner, heap) in heaps.iter_mut().enumerate() {
+        for use_of_slot in 0..100 {
+            let key = heap.insert(1_u64, owner);
+            keys.push((owner, key));
+            if use_of_slot % 2 == 0 {
+                heap.cancel(key);
+            }
+        }
+    }
+    for (index, heap) in heaps.iter_mut().enumerate() {
+        for &(owner, key) in &keys {
+            if owner != index {
+                assert_eq!(heap.get(key), None);
+                assert!(!heap.reschedule(key, 0));
+                assert_eq!(heap.cancel(key), None);
+            }
+        }
+        assert_eq!(heap.len(), 50);
+    }
+}
+
+#[test]
+fn looking_at_what_is_far_does_not_disturb_what_comes_before_it() {
+    let mut heap = TimerHeap::new();
+    heap.insert(1 << 40, u64::MAX);
+    for round in 0..2_000_u64 {
+        assert!(heap.next_deadline().is_some());
+        heap.insert((1 << 30) - round * 7, round);
+        heap.insert((1 << 35) + round, round);
+        assert_eq!(heap.next_deadline(), Some((1 << 30) - round * 7));
+    }
+    let first: Vec<u64> = heap.drain_due(1 << 30, 10_000).map(|timer| timer.2).collect();
+    assert_eq!(first, (0..2_000).rev().collect::<Vec<_>>());
+    let rest: Vec<u64> = heap.drain().map(|timer| timer.2).collect();
+    assert_eq!(rest[..2_000], (0..2_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn drain_due_stops_at_its_limit_and_leaves_what_it_was_not_asked_for() {
+    let mut heap = TimerHeap::new();
+    for when in 0..10_u64 {
+        heap.insert(when, when);
+    }
+    assert_eq!(heap.drain_due(7, 3).map(|timer| timer.2).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(heap.drain_due(7, 3).next().map(|timer| timer.2), Some(3));
+    assert_eq!(heap.len(), 6);
+    assert_eq!(heap.drain_due(7, 99).map(|timer| timer.2).collect::<Vec<_>>(), [4, 5, 6, 7]);
+    assert_eq!(heap.drain_due(9, 0).count(), 0);
+    assert_eq!(heap.next_deadline(), Some(8));
+}
+
+#[test]
+fn deadlines_may_be_of_many_types() {
+    fn in_order<W: Deadline + std::fmt::Debug>(mut whens: Vec<W>) {
+        let mut heap = TimerHeap::new();
+        for (value, when) in whens.iter().enumerate() {
+            heap.insert(*when, value);
+        }
+        let found: Vec<W> = heap.drain_due(*whens.iter().max().unwrap(), 99).map(|t| t.0).collect();
+        whens.sort();
+        assert_eq!(found, whens);
+    }
+    in_order(vec![7_u32, 3, u32::MAX, 0]);
+    in_order(vec![-7_i64, 3, i64::MIN, 0, i64::MAX, -8]);
+    in_order(vec![-7_i8, 3, i8::MIN, 0]);
+    in_order(vec![
+        Duration::MAX,
+        Duration::ZERO,
+        Duration::from_secs(1 << 40),
+        Duration::new(1, 1),
+    ]);
+    in_order(vec![(5_u64, 'b'), (5, 'a'), (4, 'z'), (u64::MAX, 'c')]);
+    #[cfg(feature = "std")]
+    {
+        let now = Instant::now();
+        let at = |seconds| now + Duration::from_secs(seconds);
+        in_order(vec![at(5), at(1 << 40), now, at(7), at((1 << 40) + 1), at(6)]);
+        in_order(vec![at(1 << 40), at(7), now, at((1 << 40) + 1), at(1 << 41), at(8)]);
+    }
+}
+
 #[test]
 fn a_stale_key_names_nothing() {
     let mut heap = TimerHeap::new();
@@ -301,7 +424,12 @@ fn s05_extreme_deadlines_neither_overflow_nor_fire() {
     assert_eq!(heap.next_deadline(), Some(u64::MAX - 1));
     assert_eq!(heap.cancel(never), Some("never"));
     assert_eq!(due(&mut heap, u64::MAX), ["almost"]);
+}
 
+// The same case, in the system's time.
+#[test]
+#[cfg(feature = "std")]
+fn s05_extreme_instants_neither_overflow_nor_fire() {
     let mut heap = TimerHeap::new();
     let now = Instant::now();
     let far = now.checked_add(Duration::from_secs(u64::MAX / 10)).expect("representable");

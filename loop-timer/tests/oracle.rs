@@ -37,6 +37,8 @@ enum Op {
     Reschedule(prop::sample::Index, u64),
     GetMut(prop::sample::Index),
     PopDue(u64),
+    DrainDue(u64, usize),
+    Retain(u32),
     NextDeadline,
     Purge,
     Shrink,
@@ -45,7 +47,14 @@ enum Op {
 }
 
 fn when() -> impl Strategy<Value = u64> {
-    prop_oneof![6 => 0..4_u64, 2 => any::<u64>(), 1 => Just(u64::MAX), 1 => Just(u64::MAX - 1)]
+    // From one tick to all rungs of the ladder.
+    prop_oneof![
+        6 => 0..4_u64,
+        3 => 0..100_000_u64,
+        2 => any::<u64>(),
+        1 => Just(u64::MAX),
+        1 => Just(u64::MAX - 1),
+    ]
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -55,6 +64,8 @@ fn op() -> impl Strategy<Value = Op> {
         20 => (any::<prop::sample::Index>(), when()).prop_map(|(i, w)| Op::Reschedule(i, w)),
         10 => any::<prop::sample::Index>().prop_map(Op::GetMut),
         15 => when().prop_map(Op::PopDue),
+        5 => (when(), 0..5_usize).prop_map(|(now, limit)| Op::DrainDue(now, limit)),
+        2 => (2..9_u32).prop_map(Op::Retain),
         10 => Just(Op::NextDeadline),
         2 => Just(Op::Purge),
         2 => Just(Op::Shrink),
@@ -66,6 +77,7 @@ fn op() -> impl Strategy<Value = Op> {
 fn policy() -> impl Strategy<Value = PurgePolicy> {
     prop_oneof![
         Just(PurgePolicy::Asyncio),
+        Just(PurgePolicy::Gradual),
         Just(PurgePolicy::Never),
         Just(PurgePolicy::Custom(|total, cancelled| total > 8 && cancelled > total / 2)),
         Just(PurgePolicy::Custom(|_, _| true)),
@@ -78,7 +90,7 @@ proptest! {
     #[test]
     fn the_heap_agrees_with_a_sorted_list(
         policy in policy(),
-        ops in prop::collection::vec(op(), 0..400),
+        ops in prop::collection::vec(op(), 0..600),
     ) {
         let mut heap = TimerHeap::with_policy(policy);
         let mut oracle = Oracle::default();
@@ -114,6 +126,16 @@ proptest! {
                 }
                 Op::Cancel(_) | Op::Reschedule(..) | Op::GetMut(_) => {}
                 Op::PopDue(now) => prop_assert_eq!(heap.pop_due(now), oracle.pop_due(now)),
+                Op::DrainDue(now, limit) => {
+                    let drained: Vec<_> = heap.drain_due(now, limit).collect();
+                    let expected: Vec<_> =
+                        std::iter::from_fn(|| oracle.pop_due(now)).take(limit).collect();
+                    prop_assert_eq!(drained, expected);
+                }
+                Op::Retain(divisor) => {
+                    heap.retain(|_, _, value| *value % divisor != 0);
+                    oracle.timers.retain(|timer| timer.2 % divisor != 0);
+                }
                 Op::NextDeadline => {
                     let first = oracle.timers.first().map(|timer| timer.0);
                     prop_assert_eq!(heap.next_deadline(), first);

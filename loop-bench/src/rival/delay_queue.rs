@@ -1,24 +1,26 @@
 //! tokio-util's `DelayQueue`, a hashed wheel of milliseconds, on tokio's paused clock.
 //!
 //! The clock is moved by `advance`, once a turn, as a real clock would be read once a turn; that
-//! costs about a microsecond, and the workloads expire many timers a turn so that it is spread.
+//! costs about a microsecond, and the workloads do many steps a turn so that it is spread. A clock
+//! that is far ahead does no harm: the queue expires one deadline after the other all the same.
 
-use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, EnterGuard, Runtime};
-use tokio::task::unconstrained;
 use tokio::time::{Instant, advance};
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
 
 use super::timer_store::TimerStore;
 
+/// Later than any deadline of the workloads, within the wheel's two years.
+const FAR: u64 = 1 << 34;
+
 thread_local! {
     /// One runtime a thread, never dropped, so that a store may stay inside it: entering it for
     /// every insertion would cost more than the insertion.
-    static RUNTIME: &'static Runtime = Box::leak(Box::new(
+    pub(super) static RUNTIME: &'static Runtime = Box::leak(Box::new(
         Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -30,6 +32,7 @@ thread_local! {
 pub(crate) struct Wheel {
     queue: DelayQueue<u32>,
     origin: Instant,
+    now: u64,
     runtime: &'static Runtime,
     _inside: EnterGuard<'static>,
 }
@@ -48,7 +51,8 @@ impl TimerStore for Wheel {
     fn new() -> Self {
         let runtime = RUNTIME.with(|&runtime| runtime);
         let inside = runtime.enter();
-        Self { queue: DelayQueue::new(), origin: Instant::now(), runtime, _inside: inside }
+        let queue = DelayQueue::new();
+        Self { queue, origin: Instant::now(), now: 0, runtime, _inside: inside }
     }
 
     fn insert(&mut self, when: u64, id: u32) -> Key {
@@ -64,19 +68,17 @@ impl TimerStore for Wheel {
         key
     }
 
-    fn turn(&mut self, now: u64, due: &mut Vec<u32>) {
-        let target = self.deadline(now);
-        let queue = &mut self.queue;
-        // Unconstrained, or tokio's budget would end the turn after 128 expiries.
-        self.runtime.block_on(unconstrained(async {
-            advance(target - Instant::now()).await;
-            poll_fn(|cx| {
-                while let Poll::Ready(Some(expired)) = queue.poll_expired(cx) {
-                    due.push(expired.into_inner());
-                }
-                Poll::Ready(())
-            })
-            .await;
-        }));
+    fn pop(&mut self, now: u64) -> Option<u32> {
+        let now = now.min(FAR);
+        if now > self.now {
+            self.now = now;
+            let ahead = self.deadline(now) - Instant::now();
+            self.runtime.block_on(advance(ahead));
+        }
+        // Outside of a task nothing counts against tokio's budget.
+        match self.queue.poll_expired(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(expired)) => Some(expired.into_inner()),
+            _ => None,
+        }
     }
 }

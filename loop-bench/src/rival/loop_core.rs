@@ -8,6 +8,7 @@ use std::time::Duration;
 use loop_core::{EventLoop, LoopError, LoopRef, spawn, yield_now};
 use loop_selector::{available, by_name};
 
+use super::callback_queue::CallbackQueue;
 use super::hub::{Hub, Post, Tally};
 use crate::sample::{Lap, Wrong};
 
@@ -28,23 +29,21 @@ fn wrong(error: LoopError) -> Wrong {
     Wrong(format!("the loop's run: {error}"))
 }
 
-/// `batches` times: schedules `batch` callbacks, runs one iteration.
-pub(crate) fn callbacks(batches: u64, batch: u64) -> Result<Lap, Wrong> {
-    let mut event_loop = event_loop()?;
-    let ran = Rc::new(Cell::new(0));
-    let (lap, done) = Lap::time(batches * batch, || {
-        for _ in 0..batches {
-            for _ in 0..batch {
-                let ran = Rc::clone(&ran);
-                event_loop.call_soon(move || ran.set(ran.get() + 1));
-            }
-            event_loop.run_once(Some(Duration::ZERO))?;
-        }
-        Ok(())
-    });
-    done.map_err(wrong)?;
-    Wrong::unless_equal("callbacks that ran", ran.get(), batches * batch)?;
-    Ok(lap)
+/// Its ready queue: what is pushed is run by one iteration.
+pub(crate) struct Callbacks(EventLoop);
+
+impl CallbackQueue for Callbacks {
+    fn new() -> Self {
+        Self(event_loop().expect("a selector is to be had"))
+    }
+
+    fn push(&mut self, callback: impl FnOnce() + 'static) {
+        self.0.call_soon(callback);
+    }
+
+    fn run(&mut self) {
+        self.0.run_once(Some(Duration::ZERO)).expect("the loop is open, and the only one");
+    }
 }
 
 /// `batches` times: spawns `batch` tasks, waits until all have run.

@@ -28,9 +28,11 @@ impl TimerStore for Heap {
         key
     }
 
-    fn turn(&mut self, now: u64, due: &mut Vec<u32>) {
-        while let Some((_when, _key, id)) = self.0.pop_due(now) {
-            due.push(id);
-        }
+    fn pop(&mut self, now: u64) -> Option<u32> {
+        self.0.pop_due(now).map(|(_when, _key, id)| id)
+    }
+
+    fn next_deadline(&mut self) -> Option<u64> {
+        self.0.next_deadline()
     }
 }

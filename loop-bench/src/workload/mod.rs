@@ -1,14 +1,18 @@
 //! [`Workload`]: what is measured. Each file checks its own answers.
 
 mod echo;
+mod handles;
 mod load;
 mod ready;
 mod select;
+mod timer_bars;
+mod timer_loads;
 mod timers;
 mod wake;
 
 use std::fmt;
 
+use crate::bar::Bar;
 use crate::sample::{Contest, Plan};
 
 /// A family of contests, `timers`, whose members are `timers/churn` and so on.
@@ -17,31 +21,48 @@ pub struct Workload {
     pub name: &'static str,
     /// What is measured, in a line.
     pub about: &'static str,
+    /// What ought to come of it.
+    pub bars: &'static [Bar],
     contests: fn(&Plan) -> Vec<Contest>,
 }
 
 impl Workload {
     /// Every workload there is.
     pub const ALL: &[Self] = &[
-        Self { name: "ready", about: "the ready queue: callback, task", contests: ready::contests },
+        Self {
+            name: "handles",
+            about: "cancellable callbacks alone: once, again, mixed, cancel",
+            bars: handles::BARS,
+            contests: handles::contests,
+        },
+        Self {
+            name: "ready",
+            about: "the ready queue: callback, task",
+            bars: ready::BARS,
+            contests: ready::contests,
+        },
         Self {
             name: "timers",
-            about: "timer stores alone: insert_pop, ordered, churn, cancel99, hold, reschedule",
+            about: "timer stores alone: insert_pop, ordered, churn, cancel99, hold, reschedule, overtake",
+            bars: timer_bars::BARS,
             contests: timers::contests,
         },
         Self {
             name: "select",
             about: "selectors alone: wait, register",
+            bars: &[],
             contests: select::contests,
         },
         Self {
             name: "wake",
             about: "messages from another thread: to a loop that is parked, that is busy",
+            bars: &[],
             contests: wake::contests,
         },
         Self {
             name: "echo",
             about: "echo servers on loopback, 64 connections: small, streams; _cpu: what they cost",
+            bars: &[],
             contests: echo::contests,
         },
     ];
@@ -69,7 +90,7 @@ mod tests {
     #[test]
     fn a_family_names_all_its_members_and_a_member_itself() {
         let timers = Workload::ALL.iter().find(|workload| workload.name == "timers").unwrap();
-        assert_eq!(timers.contests(&PLAN, "timers").len(), 12);
+        assert_eq!(timers.contests(&PLAN, "timers").len(), 14);
         let churn = timers.contests(&PLAN, "timers/churn");
         assert_eq!(churn.len(), 2);
         assert!(churn.iter().all(|contest| contest.workload() == "timers/churn"));

@@ -1,0 +1,262 @@
+//! `Ladder`: entries in the order of their deadlines, cheap to add to at any distance.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::{self, Vec};
+use core::mem;
+
+use crate::bucket::{Bucket, sift};
+use crate::deadline::Deadline;
+use crate::entry::Entry;
+
+/// A rung has one bucket for each digit, and a digit has this many bits.
+const BITS: u32 = 6;
+const DIGITS: usize = 1 << BITS;
+const RUNGS: usize = (64 + BITS as usize - 1) / BITS as usize;
+/// A bucket of up to so many entries is not spread over the rungs below it, but sorted.
+const RUN: usize = 128;
+
+/// A radix heap whose lowest bucket is sorted into a run, and a small binary heap beside it.
+///
+/// `base` divides what is near from what is far. An entry whose tick is beyond it lies on the rung
+/// of the highest digit in which the two differ, in the bucket of that digit: so the first bucket
+/// of the lowest rung is always the earliest. When nothing is near, `base` moves to that bucket and
+/// its entries come down: sorted into `run` if they are few, else to the buckets of lower rungs.
+/// What is added at or before `base` later on goes to `early`.
+pub(crate) struct Ladder<W> {
+    /// The latest first.
+    run: Vec<Entry<W>>,
+    early: BinaryHeap<Entry<W>>,
+    /// Rung by rung, up to the last rung that was ever used.
+    buckets: Vec<Bucket<W>>,
+    /// Which buckets of a rung have entries, a bit each.
+    occupied: [u64; RUNGS],
+    base: u64,
+    /// The deadline from which ticks are counted.
+    origin: Option<W>,
+    len: usize,
+    /// The bucket, and the block of it, that is to be swept next.
+    cursor: (usize, usize),
+    /// How many entries went to `early` since `base` was last moved.
+    overtaken: usize,
+}
+
+impl<W: Deadline> Ladder<W> {
+    pub(crate) fn new() -> Ladder<W> {
+        Ladder {
+            run: Vec::new(),
+            early: BinaryHeap::new(),
+            buckets: Vec::new(),
+            occupied: [0; RUNGS],
+            base: 0,
+            origin: None,
+            len: 0,
+            cursor: (0, 0),
+            overtaken: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, entry: Entry<W>) {
+        let origin = *self.origin.get_or_insert(entry.when);
+        self.len += 1;
+        let tick = entry.when.ticks(origin);
+        if tick > self.base {
+            self.place(tick, entry);
+        } else {
+            self.overtake(entry);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn overtake(&mut self, entry: Entry<W>) {
+        self.early.push(entry);
+        self.overtaken += 1;
+        if self.overtaken > RUN && self.overtaken > self.len / 2 {
+            self.step_back();
+        }
+    }
+
+    /// The first entry. `live` says which entries are worth keeping; others may be dropped.
+    pub(crate) fn first(&mut self, live: impl Fn(&Entry<W>) -> bool) -> Option<&Entry<W>> {
+        if self.run.is_empty() && self.early.is_empty() {
+            self.refill(live);
+        }
+        match (self.run.last(), self.early.peek()) {
+            (Some(run), Some(early)) => Some(run.max(early)),
+            (run, early) => run.or(early),
+        }
+    }
+
+    /// True if nothing is due by `now`, as far as that can be told without moving `base`: a look
+    /// ahead in vain must not make later insertions overtake.
+    pub(crate) fn is_quiet(&self, now: W) -> bool {
+        let origin = match self.origin {
+            Some(origin) if self.run.is_empty() && self.early.is_empty() => origin,
+            _ => return false,
+        };
+        match self.occupied.iter().position(|&digits| digits != 0) {
+            Some(rung) => now.ticks(origin) < self.start(rung),
+            None => true,
+        }
+    }
+
+    /// The lowest tick of the first bucket of a rung that has entries.
+    fn start(&self, rung: usize) -> u64 {
+        let shift = rung as u32 * BITS;
+        let above = u64::MAX.checked_shl(shift + BITS).unwrap_or(0);
+        (self.base & above) | u64::from(self.occupied[rung].trailing_zeros()) << shift
+    }
+
+    /// Takes out what `first` returned.
+    pub(crate) fn pop(&mut self) {
+        let early = match (self.run.last(), self.early.peek()) {
+            (Some(run), Some(early)) => early > run,
+            (run, _) => run.is_none(),
+        };
+        let popped = if early { self.early.pop() } else { self.run.pop() };
+        self.len -= usize::from(popped.is_some());
+    }
+
+    #[inline(always)]
+    fn place(&mut self, tick: u64, entry: Entry<W>) {
+        let rung = (63 - (tick ^ self.base).leading_zeros()) / BITS;
+        let digit = (tick >> (rung * BITS)) as usize % DIGITS;
+        let index = rung as usize * DIGITS + digit;
+        if self.buckets.len() <= index {
+            self.reach(rung as usize);
+        }
+        self.occupied[rung as usize] |= 1 << digit;
+        self.buckets[index].push(entry);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reach(&mut self, rung: usize) {
+        self.buckets.resize_with((rung + 1) * DIGITS, Bucket::new);
+    }
+
+    #[inline(never)]
+    fn refill(&mut self, live: impl Fn(&Entry<W>) -> bool) {
+        while self.run.is_empty() {
+            let rung = match self.occupied.iter().position(|&digits| digits != 0) {
+                Some(rung) => rung,
+                None => return,
+            };
+            let lowest = self.start(rung);
+            let digit = self.occupied[rung].trailing_zeros();
+            self.occupied[rung] &= self.occupied[rung] - 1;
+            self.overtaken = 0;
+            let bucket = &mut self.buckets[rung * DIGITS + digit as usize];
+            if bucket.len() <= RUN || rung == 0 {
+                self.base = lowest | ((1 << (rung as u32 * BITS)) - 1);
+                bucket.append_to(&mut self.run);
+                let all = self.run.len();
+                sift(&mut self.run, &live);
+                self.len -= all - self.run.len();
+                self.run.sort_unstable();
+            } else {
+                self.base = lowest;
+                for entry in bucket.take() {
+                    let tick = entry.when.ticks(self.origin.unwrap_or(entry.when));
+                    if tick > lowest {
+                        self.place(tick, entry);
+                    } else {
+                        self.run.push(entry);
+                    }
+                }
+                self.run.sort_unstable();
+            }
+        }
+    }
+
+    /// Many entries came in before `base`: it ran ahead of them, to a deadline far away that was
+    /// looked at. Moves it back to the earliest. O(n), paid for by the n / 2 entries that came.
+    fn step_back(&mut self) {
+        let (origin, first) = match (self.origin, self.early.peek()) {
+            (Some(origin), Some(first)) => (origin, first),
+            _ => return,
+        };
+        let first = first.when.ticks(origin);
+        let all = self.take();
+        self.base = first;
+        for entry in all {
+            let tick = entry.when.ticks(origin);
+            self.len += 1;
+            if tick > first {
+                self.place(tick, entry);
+            } else {
+                self.early.push(entry);
+            }
+        }
+    }
+
+    /// Drops the entries that `keep` refuses.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Entry<W>) -> bool) {
+        self.retain_near(&mut keep);
+        self.len = self.run.len() + self.early.len();
+        for (bucket, index) in self.buckets.iter_mut().zip(0..) {
+            if !bucket.is_empty() {
+                bucket.retain(&mut keep);
+                self.len += bucket.len();
+                if bucket.is_empty() {
+                    self.occupied[index / DIGITS] &= !(1 << (index % DIGITS));
+                }
+            }
+        }
+    }
+
+    /// Drops the entries that `keep` refuses from the next block, or in their turn from `run` and
+    /// `early`. How many entries it looked at. An entry that moves is met all the same when the
+    /// sweep comes round again, or dropped by `first`.
+    pub(crate) fn sweep(&mut self, mut keep: impl FnMut(&Entry<W>) -> bool) -> usize {
+        while let Some(bucket) = self.buckets.get_mut(self.cursor.0) {
+            let before = bucket.len();
+            match bucket.retain_block(self.cursor.1, &mut keep) {
+                Some(0) | None => self.cursor = (self.cursor.0 + 1, 0),
+                Some(seen) => {
+                    self.cursor.1 += 1;
+                    self.len -= before - bucket.len();
+                    if bucket.is_empty() {
+                        let (rung, digit) = (self.cursor.0 / DIGITS, self.cursor.0 % DIGITS);
+                        self.occupied[rung] &= !(1 << digit);
+                    }
+                    return seen;
+                }
+            }
+        }
+        self.cursor = (0, 0);
+        self.retain_near(keep)
+    }
+
+    fn retain_near(&mut self, mut keep: impl FnMut(&Entry<W>) -> bool) -> usize {
+        let seen = self.run.len() + self.early.len();
+        let mut early = mem::take(&mut self.early).into_vec();
+        sift(&mut early, &mut keep);
+        self.early = early.into();
+        sift(&mut self.run, &mut keep);
+        self.len -= seen - (self.run.len() + self.early.len());
+        seen
+    }
+
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.run.shrink_to_fit();
+        self.early.shrink_to_fit();
+        self.buckets.iter_mut().for_each(Bucket::shrink_to_fit);
+    }
+
+    /// Empties the ladder. In no particular order.
+    pub(crate) fn take(&mut self) -> vec::IntoIter<Entry<W>> {
+        let mut all = mem::take(&mut self.early).into_vec();
+        all.append(&mut self.run);
+        self.buckets.iter_mut().for_each(|bucket| bucket.append_to(&mut all));
+        self.occupied = [0; RUNGS];
+        self.overtaken = 0;
+        self.len = 0;
+        all.into_iter()
+    }
+}
