@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::Write;
@@ -13,40 +12,14 @@ use std::time::Duration;
 use common::{pair, turn, virtual_loop};
 use loop_core::{EventLoop, Interest, IoHandler, Readiness};
 
-thread_local! {
-    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Counts what each thread allocates.
-struct Counting;
-
-// SAFETY: every call goes to `System` unchanged, which keeps the trait's contract; the counter is
-// a thread-local without a destructor, so using it neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATED.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's duties are `System`'s.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: `block` came from `System`, by `alloc` above.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
 const ROUNDS: usize = 100;
 
 /// Asserts that a round costs at most `limit` allocations once everything that grows has grown.
 /// A few a hundred rounds are let pass: stores that tidy up now and then. Fewer are welcome.
 fn at_most(limit: usize, mut round: impl FnMut()) {
     (0..2 * ROUNDS).for_each(|_| round());
-    let before = ALLOCATED.with(Cell::get);
-    (0..ROUNDS).for_each(|_| round());
-    let count = ALLOCATED.with(Cell::get) - before;
+    let counted = allocation_counter::measure(|| (0..ROUNDS).for_each(|_| round()));
+    let count = counted.count_total as usize;
     assert!(count <= limit * ROUNDS + ROUNDS / 20, "{count} allocations in {ROUNDS} rounds");
 }
 

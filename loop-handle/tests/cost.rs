@@ -1,6 +1,5 @@
 //! What a callback costs: allocations, counted, and sizes.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::mem::size_of;
 use std::rc::{Rc, Weak};
@@ -11,35 +10,11 @@ use loop_handle::{
     Snapshot, ThreadsafeHandle, TimerHandle, TimerOwner,
 };
 
-thread_local! {
-    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Counts what each thread allocates.
-struct Counting;
-
-// SAFETY: every call goes to `System` unchanged, which keeps the trait's contract; the counter is
-// a thread-local without a destructor, so using it neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATED.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's duties are `System`'s.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: `block` came from `System`, by `alloc` above.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-fn allocations<R>(f: impl FnOnce() -> R) -> (usize, R) {
-    let before = ALLOCATED.with(Cell::get);
-    let result = f();
-    (ALLOCATED.with(Cell::get) - before, result)
+/// How often `f` allocates.
+fn allocations<R>(f: impl FnOnce() -> R) -> (u64, R) {
+    let mut result = None;
+    let counted = allocation_counter::measure(|| result = Some(f()));
+    (counted.count_total, result.unwrap())
 }
 
 struct Nobody;

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use common::{Hook, Numbered, OnDrop, Probe, Trace, World, for_each_backend, text, watchdog};
+use common::{Hook, OnDrop, Probe, Trace, World, for_each_backend, text, watchdog};
 use loop_net::{Protocol, Server, Transport};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -202,7 +202,7 @@ fn b_srv_07_accepted_sockets_do_not_block_and_close_on_exec() {
     for_each_backend(|world| {
         let (_transport, _peer) = world.accept(&Probe::new());
         world.turn();
-        let fd = Numbered(world.only_fd());
+        let fd = world.only_owner();
         let socket = socket2::SockRef::from(&fd);
         assert!(socket.nonblocking().unwrap());
         assert!(rustix::io::fcntl_getfd(&fd).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
@@ -454,7 +454,7 @@ fn b_srv_14_reuse_address_is_on_unless_set() {
                 builder = builder.reuse_address(on);
             }
             let server = world.block_on(builder.bind(Probe::new)).unwrap();
-            let fd = Numbered(world.only_fd());
+            let fd = world.only_owner();
             assert_eq!(socket2::SockRef::from(&fd).reuse_address().unwrap(), expected);
             drop(server);
         }

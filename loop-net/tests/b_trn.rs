@@ -9,8 +9,7 @@ use std::net::TcpStream;
 use std::rc::Rc;
 
 use common::{
-    Hook, Numbered, Probe, Trace, World, block, fill, for_each_backend, is_open, listener, reset,
-    text,
+    Hook, Probe, Trace, World, block, fill, for_each_backend, is_open, listener, reset, text,
 };
 use loop_core::Interest;
 use loop_net::{NetError, Protocol, Transport, WriteState};
@@ -933,7 +932,7 @@ fn b_trn_35_tcp_sockets_do_not_delay() {
         let probe = Probe::new();
         let (_transport, _peer) = world.accept(&probe);
         world.turn();
-        let fd = Numbered(world.only_fd());
+        let fd = world.only_owner();
         assert!(socket2::SockRef::from(&fd).tcp_nodelay().unwrap());
         // One that was connected, too.
         probe.transport().unwrap().abort();
@@ -941,7 +940,7 @@ fn b_trn_35_tcp_sockets_do_not_delay() {
         let (_listener, addr) = listener();
         let connect = world.net.tcp_connect(addr).connect(Probe::new);
         let _connected = world.block_on(connect).unwrap();
-        let fd = Numbered(world.only_fd());
+        let fd = world.only_owner();
         assert!(socket2::SockRef::from(&fd).tcp_nodelay().unwrap());
     });
 }
@@ -969,7 +968,7 @@ fn b_trn_37_a_transports_descriptor_takes_no_other_reader() {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         world.turn();
-        let source = Rc::new(Numbered(world.only_fd()));
+        let source = Rc::new(world.only_owner());
         for error in [
             world.event_loop.add_reader(&source, || {}).unwrap_err(),
             world.event_loop.add_writer(&source, || {}).unwrap_err(),

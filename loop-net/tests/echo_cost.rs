@@ -3,51 +3,12 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use common::{World, watchdog};
 use loop_net::{Protocol, Transport};
-
-struct Counting;
-
-thread_local! {
-    // Of this thread, so that other tests do not count.
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(allocations: usize, bytes: isize) {
-    ALLOCATIONS.set(ALLOCATIONS.get() + allocations);
-    LIVE.set(LIVE.get() + bytes);
-}
-
-// SAFETY: everything is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(1, layout.size() as isize);
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(1, size as isize - layout.size() as isize);
-        // SAFETY: as the caller promised.
-        unsafe { System.realloc(old, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        count(0, -(layout.size() as isize));
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[derive(Default)]
 struct Echo(Option<Transport>);
@@ -102,10 +63,8 @@ fn an_echo_in_steady_state_allocates_and_registers_nothing() {
 
         world.log.take_modifies();
         let registers = (world.log.registers.get(), world.log.deregisters.get());
-        let allocations = ALLOCATIONS.get();
-        exchange(&mut world, &mut peers, 1_000);
-        let allocated = ALLOCATIONS.get() - allocations;
-        assert_eq!(allocated, 0, "10,000 requests on {backend}");
+        let counted = allocation_counter::measure(|| exchange(&mut world, &mut peers, 1_000));
+        assert_eq!(counted.count_total, 0, "10,000 requests on {backend}");
         assert_eq!(world.log.take_modifies(), []);
         assert_eq!((world.log.registers.get(), world.log.deregisters.get()), registers);
     }
@@ -133,9 +92,8 @@ fn an_idle_connection_costs_a_few_hundred_bytes() {
         };
         // The loop's own buffers, first.
         connect(&mut world, 100);
-        let before = LIVE.get();
-        connect(&mut world, 900);
-        let each = (LIVE.get() - before) / 900;
+        let counted = allocation_counter::measure(|| connect(&mut world, 900));
+        let each = counted.bytes_current / 900;
         println!("{each} bytes a connection on {backend}");
         assert!(each < 1_000, "{each} bytes a connection on {backend}");
     }

@@ -38,7 +38,7 @@
 //!
 //! [`TimerHeap`] is the crate. A [`TimerKey`] names a timer, a [`Deadline`] says when it is due,
 //! [`PurgePolicy`] says when dead entries are swept, [`Statistics`] tells how it goes. `no_std` with
-//! `alloc`, no dependency, no `unsafe`; the feature `std`, on by default, adds deadlines that are
+//! `alloc`, no dependency; the feature `std`, on by default, adds deadlines that are
 //! `std::time::Instant`.
 
 #![no_std]

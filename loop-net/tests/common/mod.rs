@@ -6,8 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::rc::Rc;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::rc::{Rc, Weak};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -307,16 +307,17 @@ impl World {
 
     /// Tells whether the only registered socket is still open. Numbers are reused, these links are not.
     pub fn only_socket(&self) -> impl Fn() -> bool + use<> {
-        let link = format!("/proc/self/fd/{}", self.only_fd());
+        let owner = self.only_owner();
+        let link = format!("/proc/self/fd/{}", AsFd::as_fd(&owner).as_raw_fd());
         let socket = std::fs::read_link(&link).unwrap();
         move || std::fs::read_link(&link).is_ok_and(|now| now == socket)
     }
 
-    /// The descriptor of the only registration.
-    pub fn only_fd(&self) -> RawFd {
+    /// The owner of the only registration.
+    pub fn only_owner(&self) -> Owner {
         let fds = self.log.fds.borrow();
-        assert_eq!(fds.len(), 1, "{fds:?}");
-        fds[0].1
+        assert_eq!(fds.len(), 1);
+        Owner(fds[0].1.upgrade().expect("what is registered is alive"))
     }
 }
 
@@ -371,15 +372,17 @@ pub fn text(error: impl Display) -> String {
     error.to_string()
 }
 
-/// A descriptor of which only the number is known: what [`World::only_fd`] found.
-pub struct Numbered(pub RawFd);
+/// The owner of a registered descriptor, as somebody else who has it: what [`World::only_owner`] found.
+/// It keeps the descriptor open.
+pub struct Owner(Rc<dyn AsSource>);
 
-impl AsFd for Numbered {
+impl AsFd for Owner {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the tests that make one keep the connection open that owns the descriptor.
-        unsafe { BorrowedFd::borrow_raw(self.0) }
+        AsSource::as_fd(&*self.0)
     }
 }
+
+type Registered = (Token, Weak<dyn AsSource>);
 
 /// What a [`LogSelector`] was asked.
 #[derive(Clone, Default)]
@@ -388,7 +391,7 @@ pub struct Log {
     pub deregisters: Rc<Cell<usize>>,
     pub waits: Rc<Cell<usize>>,
     modifies: Rc<RefCell<Vec<Option<Interest>>>>,
-    fds: Rc<RefCell<Vec<(Token, RawFd)>>>,
+    fds: Rc<RefCell<Vec<Registered>>>,
     /// Says of everything that it is readable, whether it is or not.
     pub lies: Rc<Cell<bool>>,
 }
@@ -423,10 +426,10 @@ impl Selector for LogSelector {
         owner: Rc<dyn AsSource>,
         interest: Interest,
     ) -> Result<Token, RegisterError> {
-        let fd = AsSource::as_fd(&*owner).as_raw_fd();
+        let weak = Rc::downgrade(&owner);
         let token = self.inner.register(owner, interest)?;
         self.log.registers.set(self.log.registers.get() + 1);
-        self.log.fds.borrow_mut().push((token, fd));
+        self.log.fds.borrow_mut().push((token, weak));
         Ok(token)
     }
 
