@@ -244,3 +244,19 @@ fn a_pluggable_executor_gets_the_job_and_a_refused_one_ends_closed() {
         })
         .unwrap();
 }
+
+#[test]
+fn a_job_that_panics_costs_the_pool_no_thread() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let pool = ThreadPool::new(one());
+    pool.execute(Box::new(|| panic!("a bare job"))).unwrap();
+    let lp = event_loop.loop_ref();
+    event_loop
+        .run_until_complete(async {
+            assert_eq!(lp.run_blocking_on(&pool, || 4).await.unwrap(), 4);
+            assert_eq!(pool.threads(), 1);
+            lp.set_default_executor(pool);
+            lp.shutdown_default_executor(None).await.unwrap(); // would wait for a lost thread
+        })
+        .unwrap();
+}

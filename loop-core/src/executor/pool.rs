@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::num::NonZeroUsize;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
@@ -15,7 +16,7 @@ pub type Job = Box<dyn FnOnce() + Send>;
 /// Something that runs jobs on other threads; asyncio's `Executor`. Implement it to bring a pool of your
 /// own to [`LoopRef::run_blocking_on`](crate::LoopRef::run_blocking_on).
 pub trait Executor {
-    /// Runs `job` once, soon, on another thread. It does not panic.
+    /// Runs `job` once, soon, on another thread.
     ///
     /// # Errors
     /// [`Refused`], with the job, if the executor is shut down or no thread can be had.
@@ -70,7 +71,8 @@ impl Shared {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                job();
+                // A job that panics ends itself, not this thread. The panic hook has told of it.
+                let _ = panic::catch_unwind(AssertUnwindSafe(job));
                 state = self.lock();
             } else if state.closed {
                 break;
@@ -130,29 +132,22 @@ impl Executor for ThreadPool {
         if state.closed {
             return Err(Refused { job, error: io::Error::other("the thread pool is shut down") });
         }
+        // As many idle threads as queued jobs: none is left for this one.
+        if state.idle <= state.jobs.len() && state.threads < self.shared.most {
+            let shared = self.shared.clone();
+            let spawned = thread::Builder::new()
+                .name(format!("loop-worker-{}", state.threads + 1))
+                .spawn(move || shared.work());
+            match spawned {
+                Ok(_) => state.threads += 1,
+                Err(error) if state.threads == 0 => return Err(Refused { job, error }),
+                Err(_) => {} // One that is busy will come to it.
+            }
+        }
         state.jobs.push_back(job);
-        if state.idle >= state.jobs.len() || state.threads >= self.shared.most {
-            drop(state);
-            self.shared.work.notify_one();
-            return Ok(());
-        }
-        state.threads += 1;
-        let number = state.threads;
         drop(state);
-        let shared = self.shared.clone();
-        let spawned = thread::Builder::new()
-            .name(format!("loop-worker-{number}"))
-            .spawn(move || shared.work());
-        let Err(error) = spawned else { return Ok(()) };
-        let mut state = self.shared.lock();
-        state.threads -= 1;
-        if state.threads > 0 {
-            return Ok(()); // Another thread will come to it.
-        }
-        match state.jobs.pop_back() {
-            Some(job) => Err(Refused { job, error }),
-            None => Ok(()),
-        }
+        self.shared.work.notify_one();
+        Ok(())
     }
 }
 
