@@ -70,6 +70,14 @@ impl Inner {
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 
+    /// Up to which tick timers are due now: less than one step of the clock ahead (B-TMR-03).
+    pub(crate) fn due(&self) -> u64 {
+        let step = u64::try_from(self.clock.resolution().as_nanos()).unwrap_or(u64::MAX);
+        let due = self.ticks(self.clock.now()).saturating_add(step.saturating_sub(1));
+        // The end of time never comes: what was clamped there does not fire (D-5).
+        due.min(u64::MAX - 1)
+    }
+
     pub(crate) fn insert_timer(&self, when: Instant, item: TimerItem) -> TimerKey {
         let ticks = self.ticks(when);
         self.timers.borrow_mut().insert(ticks, item)

@@ -55,6 +55,7 @@
 //! | scheduling from other threads | [`Remote`] |
 //! | tasks and results | [`spawn`], [`Task`], [`LoopFuture`] |
 //! | time | [`sleep`], [`timeout`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
+//! | values with a deadline each | [`DelayQueue`] |
 //! | waiting for other tasks | [`sync`] |
 //! | blocking work | [`to_thread`], [`LoopRef::run_blocking`], [`ThreadPool`] |
 //! | descriptors | [`LoopRef::add_reader`], [`IoHandler`] |
@@ -68,6 +69,7 @@ mod clock;
 mod current;
 mod debug;
 mod delay;
+mod delay_queue;
 mod error;
 mod event_loop;
 mod executor;
@@ -96,6 +98,7 @@ mod waiters;
 pub use builder::Builder;
 pub use clock::{Clock, MonotonicClock, VirtualClock};
 pub use delay::{InvalidDelay, delay_from_secs_f64};
+pub use delay_queue::{DelayKey, DelayQueue, Expirations, Expired};
 pub use error::{
     Closed, Elapsed, FutureError, InvalidState, LoopAbort, LoopError, PanicError, TaskError,
 };

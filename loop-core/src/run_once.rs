@@ -100,18 +100,14 @@ fn collect_inbox(lp: &LoopRef) {
     }
 }
 
-/// A timer is due when its deadline lies less than one step of the clock ahead (B-TMR-03). Bounded by
-/// what is there at the start: a foreign waker may schedule more.
+/// Due timers. Bounded by what is there at the start: a foreign waker may schedule more.
 fn collect_timers(lp: &LoopRef) {
     let inner = &lp.inner;
     let count = inner.timers.borrow().len();
     if count == 0 {
         return;
     }
-    let step = u64::try_from(inner.clock.resolution().as_nanos()).unwrap_or(u64::MAX);
-    let due = inner.ticks(inner.clock.now()).saturating_add(step.saturating_sub(1));
-    // The end of time never comes: what was clamped there does not fire (D-5).
-    let due = due.min(u64::MAX - 1);
+    let due = inner.due();
     for _ in 0..count {
         let popped: Option<(u64, TimerKey, TimerItem)> = inner.timers.borrow_mut().pop_due(due);
         match popped {

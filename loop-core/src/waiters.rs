@@ -76,6 +76,16 @@ impl Waiters {
         drop(old);
     }
 
+    /// Takes the waker that has waited longest, and its id.
+    pub(crate) fn take_first_waker(&self) -> Option<(u64, Waker)> {
+        let mut entries = self.entries.borrow_mut();
+        let index = entries.iter().position(|(_, waiter)| matches!(waiter, Waiter::Wake(_)))?;
+        match entries.remove(index) {
+            (id, Waiter::Wake(waker)) => Some((id, waker)),
+            (_, Waiter::Callback(_)) => unreachable!("the position of a waker"),
+        }
+    }
+
     /// Queues the callbacks and wakes the wakers, in the order in which they came (B-FUT-05). If the
     /// loop is closed, or gone (`None`), callbacks are dropped and wakers still woken. Whether a
     /// callback was dropped.
