@@ -1,17 +1,15 @@
 //! Connecting.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::rc::{Rc, Weak};
-use std::task::{Context, Poll, Waker};
 
-use loop_core::{Interest, IoHandler, LoopError, LoopRef, Readiness, Token};
+use loop_core::{LoopError, LoopRef};
 
 use crate::addr::Addrs;
+use crate::async_fd::AsyncFd;
 use crate::conn::{Conn, Shared};
 use crate::error::named;
 use crate::protocol::{AnyProtocol, Protocol};
@@ -119,63 +117,13 @@ async fn dial_one(lp: &LoopRef, addr: SocketAddr) -> io::Result<Socket> {
     if !connecting {
         return Ok(socket);
     }
-    let socket = Rc::new(socket);
-    // Dropped, with its registration, before the socket can be: also when this future is dropped
-    // half-way (B-CONN-09).
-    writable(lp, &socket).await?;
-    if let Some(error) = socket.take_error()? {
-        return Err(error);
-    }
-    Rc::try_unwrap(socket).map_err(|_| io::Error::other("the selector kept the socket"))
-}
-
-/// Waits until a socket can be written to.
-async fn writable(lp: &LoopRef, socket: &Rc<Socket>) -> io::Result<()> {
-    let ready = Rc::new(Ready::default());
-    let token = lp.register_io(socket.clone(), Interest::WRITE, ready.clone())?;
-    Wait { lp, token, ready }.await;
-    Ok(())
-}
-
-#[derive(Default)]
-struct Ready {
-    ready: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl IoHandler for Ready {
-    fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
-        self.ready.set(true);
-        let waker = self.waker.borrow_mut().take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
-struct Wait<'a> {
-    lp: &'a LoopRef,
-    token: Token,
-    ready: Rc<Ready>,
-}
-
-impl Future for Wait<'_> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.ready.ready.get() {
-            return Poll::Ready(());
-        }
-        let waker = cx.waker().clone();
-        let old = self.ready.waker.borrow_mut().replace(waker);
-        drop(old);
-        Poll::Pending
-    }
-}
-
-impl Drop for Wait<'_> {
-    fn drop(&mut self) {
-        drop(self.lp.deregister_io(self.token));
+    // Ends its registration before the socket can be closed, also when this future is dropped half-way
+    // (B-CONN-09).
+    let socket = AsyncFd::new(lp, socket)?;
+    socket.writable().await?;
+    match socket.get_ref().take_error()? {
+        Some(error) => Err(error),
+        None => Ok(socket.into_inner()),
     }
 }
 

@@ -45,6 +45,40 @@ impl NetError {
     }
 }
 
+/// Something that was refused, and comes back: a descriptor that cannot be used as asked.
+///
+/// It becomes an [`io::Error`] by `?`, which then drops what was refused.
+pub struct Rejected<S> {
+    /// What was given, untouched.
+    pub source: S,
+    /// Why.
+    pub error: io::Error,
+}
+
+impl<S> fmt::Display for Rejected<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<S> fmt::Debug for Rejected<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<S> Error for Rejected<S> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl<S> From<Rejected<S>> for io::Error {
+    fn from(rejected: Rejected<S>) -> io::Error {
+        rejected.error
+    }
+}
+
 /// An operating system error with what was tried.
 #[derive(Debug)]
 struct Named {

@@ -62,31 +62,37 @@
 //! | for | see |
 //! |---|---|
 //! | getting connections | [`Net`], [`TcpServerBuilder`], [`TcpConnector`], [`ToAddrs`] |
+//! | level 1: descriptors | [`AsyncFd`], [`SockAddr`] |
 //! | level 2: hooks | [`Protocol`], [`Transport`], [`ProtocolRef`] |
 //! | level 3: streams | [`StreamReader`], [`StreamWriter`] |
 //! | closing in order | [`Server`] |
-//! | what went wrong | [`NetError`], [`ReadError`] |
+//! | what went wrong | [`NetError`], [`ReadError`], [`Rejected`] |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod addr;
+mod async_fd;
 mod conn;
 mod connect;
 mod error;
 mod net;
 mod protocol;
 mod server;
+mod sock;
+mod sock_addr;
 mod socket;
 mod stream;
 mod transport;
 
 pub use addr::{Addrs, ToAddrs};
+pub use async_fd::AsyncFd;
 pub use connect::TcpConnector;
-pub use error::NetError;
+pub use error::{NetError, Rejected};
 pub use net::Net;
 pub use protocol::{KeepOpen, Protocol};
 pub use server::{Server, TcpServerBuilder};
+pub use sock_addr::SockAddr;
 pub use stream::{ReadError, StreamReader, StreamWriter};
 pub use transport::{ProtocolBusy, ProtocolRef, Transport, WriteState};
 

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use socket2::{Domain, Protocol, Type};
 
+use crate::sock_addr::SockAddr;
+
 /// The most pieces that one vectored send takes; POSIX promises 16, Linux and the BSDs take 1024
 /// (B-TRN-10).
 pub(crate) const MAX_PIECES: usize = 64;
@@ -71,18 +73,9 @@ impl Socket {
         self.inner.take_error()
     }
 
-    #[cfg(not(target_vendor = "apple"))]
-    pub(crate) fn accept(&self) -> io::Result<(Socket, Option<SocketAddr>)> {
-        let flags = rustix::net::SocketFlags::NONBLOCK | rustix::net::SocketFlags::CLOEXEC;
-        let (fd, addr) = rustix::net::acceptfrom_with(self, flags)?;
-        Ok((Socket::from(fd), addr.and_then(|addr| SocketAddr::try_from(addr).ok())))
-    }
-
-    #[cfg(target_vendor = "apple")]
-    pub(crate) fn accept(&self) -> io::Result<(Socket, Option<SocketAddr>)> {
-        let (inner, addr) = self.inner.accept()?;
-        inner.set_nonblocking(true)?;
-        Ok((Socket { inner }, addr.as_socket()))
+    pub(crate) fn accept(&self) -> io::Result<(Socket, SockAddr)> {
+        let (fd, addr) = accept_from(self)?;
+        Ok((Socket::from(fd), addr))
     }
 
     pub(crate) fn set_nodelay(&self) -> io::Result<()> {
@@ -119,6 +112,22 @@ impl Socket {
     }
 }
 
+/// One accept: a non-blocking, close-on-exec socket.
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) fn accept_from(listener: impl AsFd) -> io::Result<(OwnedFd, SockAddr)> {
+    let flags = rustix::net::SocketFlags::NONBLOCK | rustix::net::SocketFlags::CLOEXEC;
+    let (fd, addr) = rustix::net::acceptfrom_with(listener, flags)?;
+    Ok((fd, addr.map_or(SockAddr::Unnamed, SockAddr::from_any)))
+}
+
+#[cfg(target_vendor = "apple")]
+pub(crate) fn accept_from(listener: impl AsFd) -> io::Result<(OwnedFd, SockAddr)> {
+    let (fd, addr) = rustix::net::acceptfrom(listener)?;
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&fd, true)?;
+    Ok((fd, addr.map_or(SockAddr::Unnamed, SockAddr::from_any)))
+}
+
 #[cfg(not(any(target_os = "solaris", target_os = "illumos")))]
 fn share_port(socket: &socket2::Socket) -> io::Result<()> {
     socket.set_reuse_port(true)
@@ -131,7 +140,7 @@ fn share_port(_: &socket2::Socket) -> io::Result<()> {
 }
 
 /// Apple has no such flag; there the standard library's start-up ignores SIGPIPE.
-fn send_flags() -> SendFlags {
+pub(crate) fn send_flags() -> SendFlags {
     #[cfg(not(target_vendor = "apple"))]
     return SendFlags::NOSIGNAL;
     #[cfg(target_vendor = "apple")]

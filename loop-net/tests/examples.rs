@@ -11,6 +11,14 @@ use std::time::Duration;
 use common::watchdog;
 use rustix::process::{Pid, Signal, kill_process};
 
+/// Test executables lie in `target/<profile>/deps`, examples beside that.
+fn path_of(name: &str) -> PathBuf {
+    let deps = std::env::current_exe().unwrap();
+    let path = deps.parent().and_then(|deps| deps.parent()).unwrap().join("examples").join(name);
+    assert!(path.exists(), "{} is missing: `cargo build --examples`", path.display());
+    path
+}
+
 struct Example {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -18,13 +26,9 @@ struct Example {
 }
 
 impl Example {
-    /// Test executables lie in `target/<profile>/deps`, examples beside that.
     fn start(name: &str) -> Example {
-        let deps = std::env::current_exe().unwrap();
-        let path: PathBuf =
-            deps.parent().and_then(|deps| deps.parent()).unwrap().join("examples").join(name);
-        assert!(path.exists(), "{} is missing: `cargo build --examples`", path.display());
-        let mut child = Command::new(path).arg("0").stdout(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            Command::new(path_of(name)).arg("0").stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
@@ -177,4 +181,70 @@ fn chat_holds_up_who_speaks_to_a_slow_reader_until_it_reads() {
     assert_eq!(lines, written / 1000);
     example.interrupt();
     assert_eq!(example.finish(), "");
+}
+
+/// A terminal, as its two ends: what a person holds, and what a program gets.
+fn terminal() -> (std::fs::File, std::os::fd::OwnedFd) {
+    use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let person = openpt(flags).unwrap();
+    grantpt(&person).unwrap();
+    unlockpt(&person).unwrap();
+    let program = ioctl_tiocgptpeer(&person, flags).unwrap();
+    (person.into(), program)
+}
+
+#[test]
+fn netcat_reads_a_terminal_and_a_socket_side_by_side() {
+    let _watchdog = watchdog();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut person, program) = terminal();
+    let mut child = Command::new(path_of("netcat"))
+        .arg(listener.local_addr().unwrap().to_string())
+        .stdin(program.try_clone().unwrap())
+        .stdout(program)
+        .spawn()
+        .unwrap();
+    let (mut peer, _) = listener.accept().unwrap();
+    let mut screen = BufReader::new(person.try_clone().unwrap());
+    let mut shown = |expected: &str| {
+        let mut line = String::new();
+        screen.read_line(&mut line).unwrap();
+        assert_eq!(line.trim_end(), expected);
+    };
+    // The peer speaks while nothing is typed.
+    peer.write_all(b"welcome\n").unwrap();
+    shown("welcome");
+    person.write_all(b"hello\n").unwrap();
+    // The terminal shows what is typed.
+    shown("hello");
+    let mut heard = [0; 6];
+    peer.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"hello\n");
+    // Ctrl-D ends our side only.
+    person.write_all(b"\x04").unwrap();
+    assert_eq!(peer.read(&mut heard).unwrap(), 0);
+    peer.write_all(b"bye\n").unwrap();
+    shown("bye");
+    drop(peer);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn netcat_sends_a_file_and_ends_with_its_peer() {
+    let _watchdog = watchdog();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = std::fs::File::open("/proc/self/status").unwrap();
+    let mut child = Command::new(path_of("netcat"))
+        .arg(listener.local_addr().unwrap().to_string())
+        .stdin(file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut peer, _) = listener.accept().unwrap();
+    let mut heard = String::new();
+    peer.read_to_string(&mut heard).unwrap();
+    assert!(heard.contains("SigIgn"), "{heard}");
+    drop(peer);
+    assert!(child.wait().unwrap().success());
 }

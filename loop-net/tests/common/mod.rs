@@ -18,7 +18,7 @@ use loop_core::{
 use loop_net::{KeepOpen, Net, NetError, Protocol, Server, Transport, WriteState};
 use loop_selector::{Event, Events, Registry, Waker, by_name};
 
-pub const BACKENDS: [&str; 2] = ["epoll", "poll"];
+pub const BACKENDS: [&str; 3] = ["epoll", "poll", "select"];
 
 /// Ends the process if it is not dropped within a minute: a hang becomes a failure with a name.
 pub struct Watchdog(#[allow(dead_code)] mpsc::Sender<()>);
@@ -474,4 +474,28 @@ impl Selector for LogSelector {
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.as_fd()
     }
+}
+
+/// A directory of one's own, removed at the end.
+pub struct TempDir(std::path::PathBuf);
+
+impl TempDir {
+    pub fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn temp_dir() -> TempDir {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("loop-net-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let path = std::env::temp_dir().join(name);
+    std::fs::create_dir(&path).unwrap();
+    TempDir(path)
 }
