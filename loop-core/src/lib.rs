@@ -54,6 +54,7 @@
 //! | scheduling on the loop's thread | [`LoopRef`] |
 //! | scheduling from other threads | [`Remote`] |
 //! | tasks and results | [`spawn`], [`Task`], [`LoopFuture`] |
+//! | several tasks at once | [`gather`], [`try_gather`], [`wait`](wait()), [`as_completed`], [`staggered_race`] |
 //! | time | [`sleep`], [`timeout`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
 //! | values with a deadline each | [`DelayQueue`] |
 //! | waiting for other tasks | [`sync`] |
@@ -66,6 +67,7 @@
 
 mod builder;
 mod clock;
+mod combine;
 mod current;
 mod debug;
 mod delay;
@@ -73,6 +75,7 @@ mod delay_queue;
 mod error;
 mod event_loop;
 mod executor;
+mod finished;
 mod future;
 mod guard;
 mod inbox;
@@ -97,6 +100,10 @@ mod waiters;
 
 pub use builder::Builder;
 pub use clock::{Clock, MonotonicClock, VirtualClock};
+pub use combine::{
+    AsCompleted, AsCompletedWithin, Gather, GatherSettled, RaceOutcome, Wait, WaitUntil, Waited,
+    as_completed, gather, gather_settled, staggered_race, try_gather, wait,
+};
 pub use delay::{InvalidDelay, delay_from_secs_f64};
 pub use delay_queue::{DelayKey, DelayQueue, Expirations, Expired};
 pub use error::{
@@ -113,7 +120,7 @@ pub use report::{ExceptionContext, ExceptionHandler, Failure, Severity};
 pub use runner::run;
 pub use scope::{Timeout, timeout, timeout_at};
 pub use sleep::{Sleep, sleep, sleep_until, yield_now};
-pub use task::{CancelOnDrop, Task, TaskRef, current_task, spawn};
+pub use task::{CancelOnDrop, Task, TaskRef, Watch, current_task, spawn};
 pub use waiters::CallbackId;
 
 #[doc(no_inline)]

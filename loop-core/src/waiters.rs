@@ -1,10 +1,12 @@
 //! Who waits for an outcome: callbacks and wakers, in one order.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::task::Waker;
 
 use loop_handle::Handle;
 
+use crate::finished::Finished;
 use crate::guard;
 use crate::loop_ref::LoopRef;
 
@@ -15,6 +17,8 @@ pub struct CallbackId(u64);
 enum Waiter {
     Callback(Handle),
     Wake(Waker),
+    /// A combinator, which knows this future or task by a number.
+    Member(Rc<Finished>, usize),
 }
 
 /// The waiters of one future or task. Removing is O(n) in them.
@@ -41,6 +45,11 @@ impl Waiters {
 
     pub(crate) fn add_callback(&self, handle: Handle) -> CallbackId {
         CallbackId(self.push(Waiter::Callback(handle)))
+    }
+
+    /// Notes the end in `finished`, under the number `member`. To be deregistered by what comes back.
+    pub(crate) fn add_member(&self, finished: Rc<Finished>, member: usize) -> u64 {
+        self.push(Waiter::Member(finished, member))
     }
 
     /// Removes a callback that has not been queued yet.
@@ -82,7 +91,7 @@ impl Waiters {
         let index = entries.iter().position(|(_, waiter)| matches!(waiter, Waiter::Wake(_)))?;
         match entries.remove(index) {
             (id, Waiter::Wake(waker)) => Some((id, waker)),
-            (_, Waiter::Callback(_)) => unreachable!("the position of a waker"),
+            _ => unreachable!("the position of a waker"),
         }
     }
 
@@ -104,6 +113,7 @@ impl Waiters {
                 }
                 (Waiter::Wake(waker), Some(lp)) => guard::wake(lp, waker),
                 (Waiter::Wake(waker), None) => waker.wake(),
+                (Waiter::Member(finished, member), lp) => finished.add(member, lp),
             }
         }
         dropped

@@ -13,7 +13,6 @@ use loop_handle::{Handle, Outcome as CallbackOutcome};
 use super::join::{Join, Outcome};
 use super::state::{CANCELLED, DONE, POLLED, UNHANDLED};
 use super::task_ref::{TaskRef, fmt_task, report_panic};
-use crate::current;
 use crate::error::TaskError;
 use crate::waiters::CallbackId;
 
@@ -146,13 +145,8 @@ impl<T: 'static> Future for Task<T> {
                 None => panic!("a task was awaited after its outcome was taken"),
             };
         }
-        if let Some(running) = current::running() {
-            if running.id != header.loop_id {
-                return Poll::Ready(Err(TaskError::WrongLoop));
-            }
-            if running.current_task.get() == Some(header.key.get()) {
-                return Poll::Ready(Err(TaskError::AwaitsItself));
-            }
+        if let Some(error) = header.refuse_awaiting() {
+            return Poll::Ready(Err(error));
         }
         header.set(POLLED);
         header.waiters.register(waiter, cx.waker());

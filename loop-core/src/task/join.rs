@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use loop_handle::Handle;
 
 use super::cell::TaskKey;
-use super::state::{CANCELLED, DONE, REQUESTED, ROOT, UNHANDLED};
+use super::state::{CANCELLED, DONE, IGNORED, REQUESTED, ROOT, UNHANDLED};
 use super::step::schedule;
 use super::task_ref::report_panic;
 use crate::error::TaskError;
@@ -156,10 +156,11 @@ impl<T: 'static> AnyJoin for Join<T> {
         self.header.complete();
         if self.header.has(UNHANDLED) {
             let unread = std::mem::replace(&mut *self.outcome.borrow_mut(), Outcome::Taken);
-            if let Outcome::Failed(TaskError::Panicked(panic)) = unread {
-                report_panic(self, panic);
-            } else {
-                guard::discard(lp, unread);
+            match unread {
+                Outcome::Failed(TaskError::Panicked(panic)) if !self.header.has(IGNORED) => {
+                    report_panic(self, panic);
+                }
+                unread => guard::discard(lp, unread),
             }
         }
     }

@@ -3,11 +3,13 @@
 mod cell;
 mod handle;
 mod join;
+mod member;
 mod spawn;
 mod state;
 mod step;
 mod task_ref;
 mod waker;
+mod watch;
 
 pub(crate) use cell::{TaskKey, TaskTable};
 pub(crate) use spawn::{add_root, remove_root};
@@ -17,3 +19,4 @@ pub(crate) use task_ref::cancel_all;
 pub use handle::{CancelOnDrop, Task};
 pub use spawn::{current_task, spawn};
 pub use task_ref::TaskRef;
+pub use watch::Watch;

@@ -17,6 +17,7 @@
 //! | `REQUESTED` | `cancel` or `abort` was called | never |
 //! | `POLLED` | somebody awaited the handle | never |
 //! | `UNHANDLED` | no handle is left to read the outcome | never |
+//! | `IGNORED` | nobody is to be told how it fails | never |
 //! | `ROOT` | it is the future of a `run_until_complete` | never |
 
 pub(crate) const QUEUED: u8 = 1 << 0;
@@ -29,3 +30,4 @@ pub(crate) const REQUESTED: u8 = 1 << 2;
 pub(crate) const POLLED: u8 = 1 << 3;
 pub(crate) const UNHANDLED: u8 = 1 << 4;
 pub(crate) const ROOT: u8 = 1 << 5;
+pub(crate) const IGNORED: u8 = 1 << 6;

@@ -1,0 +1,68 @@
+//! A task among others, all awaited by one: what combinators need of it.
+
+use std::rc::Rc;
+
+use super::handle::Task;
+use super::join::{Header, Outcome};
+use super::state::{DONE, IGNORED, POLLED};
+use crate::current;
+use crate::error::TaskError;
+use crate::finished::Finished;
+
+impl Header {
+    /// Why the running task cannot await this one, if it cannot.
+    pub(super) fn refuse_awaiting(&self) -> Option<TaskError> {
+        let running = current::running()?;
+        if running.id != self.loop_id {
+            return Some(TaskError::WrongLoop);
+        }
+        let itself = running.current_task.get() == Some(self.key.get());
+        itself.then_some(TaskError::AwaitsItself)
+    }
+}
+
+impl<T: 'static> Task<T> {
+    /// Has the task note its end under `number`: at once if it has ended. What comes back is for
+    /// [`leave`](Self::leave).
+    pub(crate) fn enter(&self, finished: &Rc<Finished>, number: usize) -> Option<u64> {
+        if self.is_done() {
+            finished.add(number, None);
+            return None;
+        }
+        Some(self.join.header.waiters.add_member(finished.clone(), number))
+    }
+
+    pub(crate) fn leave(&self, place: u64) {
+        self.join.header.waiters.deregister(place);
+    }
+
+    /// As [`Header::refuse_awaiting`]; a task that has ended can be awaited anywhere.
+    pub(crate) fn refuse_awaiting(&self) -> Option<TaskError> {
+        if self.is_done() { None } else { self.join.header.refuse_awaiting() }
+    }
+
+    /// From now on its handle counts as awaited.
+    pub(crate) fn mark_awaited(&self) {
+        self.join.header.set(POLLED);
+    }
+
+    /// Lets the task run on, and what becomes of it counts as read.
+    pub(crate) fn ignore(self) {
+        self.join.header.set(IGNORED);
+        if self.is_done() {
+            drop(self.take_result());
+        }
+        self.detach();
+    }
+
+    /// Whether the task has ended with a panic, with its loop, or with a value that `is_err` says is an
+    /// error. A cancelled task has not failed.
+    pub(crate) fn has_failed(&self, is_err: fn(&T) -> bool) -> bool {
+        self.join.header.has(DONE)
+            && match &*self.join.outcome.borrow() {
+                Outcome::Value(value) => is_err(value),
+                Outcome::Failed(error) => !error.is_cancelled(),
+                Outcome::Pending | Outcome::Taken => false,
+            }
+    }
+}
