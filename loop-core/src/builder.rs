@@ -90,6 +90,7 @@ impl Builder {
             io: RefCell::new(IoTable::default()),
             tasks: RefCell::new(TaskTable::default()),
             current_task: Cell::new(None),
+            spawn_hook: RefCell::new(None),
             inbox: Arc::new(Inbox::new(id, waker.clone())),
             signals: RefCell::new(SignalTable::new(waker)),
             executor: RefCell::default(),

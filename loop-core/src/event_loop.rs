@@ -203,7 +203,8 @@ impl Deref for EventLoop {
 impl Drop for EventLoop {
     fn drop(&mut self) {
         self.close();
-        // A handler that holds the loop would keep it alive.
+        // A hook or handler that holds the loop would keep it alive.
+        self.set_spawn_hook(None);
         self.set_exception_handler(None);
     }
 }

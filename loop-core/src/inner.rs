@@ -16,7 +16,7 @@ use crate::io_table::IoTable;
 use crate::ready::ReadyQueue;
 use crate::report::ExceptionHandler;
 use crate::signals::SignalTable;
-use crate::task::{TaskKey, TaskTable};
+use crate::task::{SpawnHook, TaskKey, TaskTable};
 
 /// What happens when a timer is due.
 pub(crate) enum TimerItem {
@@ -50,6 +50,7 @@ pub(crate) struct Inner {
     pub(crate) io: RefCell<IoTable>,
     pub(crate) tasks: RefCell<TaskTable>,
     pub(crate) current_task: Cell<Option<TaskKey>>,
+    pub(crate) spawn_hook: RefCell<Option<Rc<dyn SpawnHook>>>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) signals: RefCell<SignalTable>,
     pub(crate) executor: RefCell<DefaultPool>,

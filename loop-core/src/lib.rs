@@ -53,7 +53,7 @@
 //! | running and closing | [`run`], [`EventLoop`], [`Builder`] |
 //! | scheduling on the loop's thread | [`LoopRef`] |
 //! | scheduling from other threads | [`Remote`] |
-//! | tasks and results | [`spawn`], [`Task`], [`LoopFuture`] |
+//! | tasks and results | [`spawn`], [`TaskBuilder`], [`Task`], [`LoopFuture`] |
 //! | several tasks at once | [`gather`], [`try_gather`], [`wait`](wait()), [`as_completed`], [`staggered_race`] |
 //! | time | [`sleep`], [`timeout`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
 //! | values with a deadline each | [`DelayQueue`] |
@@ -120,7 +120,10 @@ pub use report::{ExceptionContext, ExceptionHandler, Failure, Severity};
 pub use runner::run;
 pub use scope::{Timeout, timeout, timeout_at};
 pub use sleep::{Sleep, sleep, sleep_until, yield_now};
-pub use task::{CancelOnDrop, Task, TaskRef, Watch, current_task, spawn};
+pub use task::{
+    CancelOnDrop, EagerSpawn, SpawnHook, Task, TaskBody, TaskBuilder, TaskRef, Watch, current_task,
+    spawn,
+};
 pub use waiters::CallbackId;
 
 #[doc(no_inline)]

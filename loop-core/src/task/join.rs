@@ -124,6 +124,14 @@ impl<T> Join<T> {
         Join { header, outcome: RefCell::new(Outcome::Pending) }
     }
 
+    /// Why there is no value, if what a spawn hook made of the body ended before it.
+    fn abandoned(&self) -> Option<TaskError> {
+        let abandoned =
+            matches!(*self.outcome.borrow(), Outcome::Pending) && !self.header.has(ROOT);
+        let reason = || Some(Arc::from("the spawn hook's future ended before the task's"));
+        abandoned.then(|| TaskError::Cancelled { reason: reason() })
+    }
+
     /// The outcome, once; `None` while there is none or after it was taken.
     pub(crate) fn take(&self) -> Option<Result<T, TaskError>> {
         if !self.header.has(DONE) {
@@ -144,7 +152,7 @@ impl<T: 'static> AnyJoin for Join<T> {
     }
 
     fn end(self: Rc<Self>, lp: &LoopRef, error: Option<TaskError>) {
-        if let Some(error) = error {
+        if let Some(error) = error.or_else(|| self.abandoned()) {
             if error.is_cancelled() {
                 self.header.set(CANCELLED);
             }

@@ -1,7 +1,9 @@
 //! Tasks: futures that the loop polls to their end.
 
+mod builder;
 mod cell;
 mod handle;
+mod hook;
 mod join;
 mod member;
 mod spawn;
@@ -16,7 +18,9 @@ pub(crate) use spawn::{add_root, remove_root};
 pub(crate) use step::{Root, drop_all, schedule, step};
 pub(crate) use task_ref::cancel_all;
 
+pub use builder::TaskBuilder;
 pub use handle::{CancelOnDrop, Task};
+pub use hook::{EagerSpawn, SpawnHook, TaskBody};
 pub use spawn::{current_task, spawn};
 pub use task_ref::TaskRef;
 pub use watch::Watch;

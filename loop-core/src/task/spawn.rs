@@ -13,6 +13,7 @@ use super::cell::{Body, Entry, TaskKey};
 use super::handle::Task;
 use super::join::{AnyJoin, Header, Join, Outcome};
 use super::state::{QUEUED, ROOT, UNHANDLED};
+use super::step::step;
 use super::task_ref::{TaskRef, find};
 use crate::current;
 use crate::error::TaskError;
@@ -51,33 +52,66 @@ impl LoopRef {
     where
         F: Future + 'static,
     {
-        let header = Header::new(&self.inner, Location::caller(), 0);
+        self.launch(Location::caller(), None, None, future)
+    }
+
+    pub(super) fn launch<F>(
+        &self,
+        site: &'static Location<'static>,
+        name: Option<Rc<str>>,
+        eager: Option<bool>,
+        future: F,
+    ) -> Task<F::Output>
+    where
+        F: Future + 'static,
+    {
+        let header = Header::new(&self.inner, site, 0);
+        if name.is_some() {
+            *header.name.borrow_mut() = name;
+        }
         let join = Rc::new(Join::new(header));
         if self.inner.closed.get() {
             drop(future);
             join.clone().end(self, Some(TaskError::Closed));
             return Task::new(join);
         }
-        let body: Body = Box::pin(Wrapped { future, join: join.clone() });
-        self.insert_task(join.clone(), Some(body));
+        let mut body: Body = Box::pin(Wrapped { future, join: join.clone() });
+        let mut eager = eager;
+        if let Some(hook) = self.spawn_hook() {
+            let task = TaskRef { join: join.clone() };
+            body = hook.wrap(&task, body);
+            eager = eager.or_else(|| Some(hook.eager(&task)));
+        }
+        if eager == Some(true) && self.is_current() {
+            let key = self.insert_task(join.clone(), Some(body), 0);
+            step(self, key, &mut None);
+        } else {
+            let key = self.insert_task(join.clone(), Some(body), QUEUED);
+            self.inner.ready.push(Ready::Task(key));
+        }
         Task::new(join)
     }
 
-    fn insert_task(&self, join: Rc<dyn AnyJoin>, body: Option<Body>) -> TaskKey {
+    /// Whether this is the loop that runs on this thread.
+    fn is_current(&self) -> bool {
+        current::running().is_some_and(|running| running.id == self.inner.id)
+    }
+
+    fn insert_task(&self, join: Rc<dyn AnyJoin>, body: Option<Body>, state: u8) -> TaskKey {
         let values = Snapshot::current();
-        let key = self.inner.tasks.borrow_mut().insert(|key| {
+        self.inner.tasks.borrow_mut().insert(|key| {
             join.header().key.set(key);
-            Entry { serial: key.serial, state: QUEUED, body, waker: None, values, join }
-        });
-        self.inner.ready.push(Ready::Task(key));
-        key
+            Entry { serial: key.serial, state, body, waker: None, values, join }
+        })
     }
 }
 
 /// Makes room in the task table for a future that stays with its caller.
 pub(crate) fn add_root(lp: &LoopRef, site: &'static Location<'static>) -> TaskKey {
     let header = Header::new(&lp.inner, site, ROOT | UNHANDLED);
-    lp.insert_task(Rc::new(Join::<()>::new(header)), None)
+    let key = lp.insert_task(Rc::new(Join::<()>::new(header)), None, QUEUED);
+    lp.inner.ready.push(Ready::Task(key));
+    key
 }
 
 /// Forgets a root future, whether it is done or was stopped early. Late wakes find nothing.
