@@ -112,7 +112,7 @@ pub use error::{
 pub use event_loop::EventLoop;
 pub use executor::{BlockingTask, Executor, ExecutorTimeout, Job, Refused, ThreadPool, to_thread};
 pub use future::{CompleteError, LoopFuture, SharedError};
-pub use guard::catch_panic;
+pub use guard::{HeldPanic, catch_panic, hold_panic};
 pub use loop_ref::LoopRef;
 pub use readiness::IoHandler;
 pub use remote::Remote;

@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 
-use loop_core::{ExceptionContext, LoopRef};
+use loop_core::ExceptionContext;
 
-use crate::conn::Conn;
+use crate::conn::{Conn, Shared};
 use crate::protocol::Protocol;
 
 /// Whether one may go on writing; the answer of [`Transport::write`].
@@ -30,7 +30,7 @@ const REPORT_REFUSED: u32 = 5;
 
 /// What is known of a connection also when it is gone (B-TRN-36).
 pub(crate) struct Info {
-    lp: LoopRef,
+    shared: Rc<Shared>,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) peer: Option<SocketAddr>,
     /// Writes that came too late.
@@ -38,8 +38,12 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    pub(crate) fn new(lp: LoopRef, local: Option<SocketAddr>, peer: Option<SocketAddr>) -> Self {
-        Info { lp, local, peer, refused: Cell::new(0) }
+    pub(crate) fn new(
+        shared: Rc<Shared>,
+        local: Option<SocketAddr>,
+        peer: Option<SocketAddr>,
+    ) -> Self {
+        Info { shared, local, peer, refused: Cell::new(0) }
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -58,7 +62,7 @@ impl Info {
             let context =
                 ExceptionContext::warning("data written to a closed connection is dropped")
                     .with_subject(self.describe());
-            self.lp.report(&context);
+            self.shared.lp.report(&context);
         }
         WriteState::Closed
     }
@@ -87,10 +91,10 @@ impl Transport {
     /// the high-water mark. From the fifth write on that comes too late, each is reported (B-TRN-18).
     #[inline]
     pub fn write(&self, data: &[u8]) -> WriteState {
-        match self.conn.upgrade() {
-            Some(conn) => conn.write(data),
-            None => self.info.refuse(),
+        if self.info.shared.gather.take(self.conn.as_ptr(), data) {
+            return WriteState::Open;
         }
+        self.write_all_vectored(&[data])
     }
 
     /// Writes each piece in order; asyncio's `writelines` (B-TRN-12).
