@@ -94,7 +94,10 @@ impl Transport {
         if self.info.shared.gather.take(self.conn.as_ptr(), data) {
             return WriteState::Open;
         }
-        self.write_all_vectored(&[data])
+        match self.conn.upgrade() {
+            Some(conn) => conn.write(data),
+            None => self.info.refuse(),
+        }
     }
 
     /// Writes each piece in order; asyncio's `writelines` (B-TRN-12).

@@ -43,6 +43,20 @@ impl Conn {
         self.shared.gather.belongs_to(self)
     }
 
+    pub(crate) fn write(&self, data: &[u8]) -> WriteState {
+        // The common case outside a hook: nothing is buffered, and the socket takes it all.
+        if self.state.get().is_quiet() && !self.gathers() && !data.is_empty() {
+            let result = self.socket.send(data);
+            if matches!(result, Ok(count) if count == data.len()) {
+                return WriteState::Open;
+            }
+            let sent = self.keep_rest(data, result);
+            self.after_send(sent);
+            return self.after_write();
+        }
+        self.write_pieces(&[data])
+    }
+
     pub(crate) fn write_pieces(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
         if !self.takes_writes() {
             return self.info.refuse();
