@@ -15,13 +15,12 @@ fn main() -> std::io::Result<()> {
     run(async {
         let lp = LoopRef::current();
         let echo = async |mut reader: StreamReader, writer: StreamWriter| {
-            let mut buffer = [0; 4096];
             loop {
-                let count = reader.read_into(&mut buffer).await?;
-                if count == 0 {
+                let data = reader.read(64 * 1024).await?;
+                if data.is_empty() {
                     return std::io::Result::Ok(());
                 }
-                writer.write(&buffer[..count]);
+                writer.write(&data);
                 writer.drain().await?;
             }
         };

@@ -61,7 +61,7 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | getting connections | [`Net`], [`TcpServerBuilder`], [`TcpConnector`], [`ToAddrs`] |
+//! | getting connections | [`Net`], [`ServerBuilder`], [`TcpConnector`], [`UnixConnector`], [`ToAddrs`] |
 //! | level 1: descriptors | [`AsyncFd`], [`SockAddr`] |
 //! | level 2: hooks | [`Protocol`], [`Transport`], [`ProtocolRef`] |
 //! | level 3: streams | [`StreamReader`], [`StreamWriter`] |
@@ -72,10 +72,12 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod addr;
+mod adopt;
 mod async_fd;
 mod conn;
 mod connect;
 mod error;
+mod fd_passing;
 mod net;
 mod protocol;
 mod server;
@@ -84,17 +86,20 @@ mod sock_addr;
 mod socket;
 mod stream;
 mod transport;
+mod unix;
 
 pub use addr::{Addrs, ToAddrs};
+pub use adopt::Adopted;
 pub use async_fd::AsyncFd;
 pub use connect::TcpConnector;
 pub use error::{NetError, Rejected};
 pub use net::Net;
 pub use protocol::{KeepOpen, Protocol};
-pub use server::{Server, TcpServerBuilder};
+pub use server::{Drained, Server, ServerBuilder};
 pub use sock_addr::SockAddr;
 pub use stream::{ReadError, StreamReader, StreamWriter};
 pub use transport::{ProtocolBusy, ProtocolRef, Transport, WriteState};
+pub use unix::UnixConnector;
 
 #[doc(no_inline)]
 pub use loop_core::{EventLoop, LoopFuture, LoopRef, Outcome, Signal, run, sleep, spawn, timeout};

@@ -3,14 +3,20 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use loop_core::LoopRef;
 
 use crate::addr::ToAddrs;
+use crate::adopt::Adopted;
 use crate::conn::Shared;
 use crate::connect::TcpConnector;
-use crate::server::TcpServerBuilder;
+use crate::error::Rejected;
+use crate::server::ServerBuilder;
+use crate::sock_addr::SockAddr;
+use crate::socket::Socket;
+use crate::unix::UnixConnector;
 
 /// The network that a program is handed: all entry points are methods of this value, so that a test
 /// can hand it another network.
@@ -45,8 +51,52 @@ impl Net {
     /// assert_ne!(server.local_addrs()[0].port(), 0);
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn tcp_server(&self, addrs: impl ToAddrs) -> TcpServerBuilder {
-        TcpServerBuilder::new(self.shared.clone(), addrs.to_addrs())
+    pub fn tcp_server(&self, addrs: impl ToAddrs) -> ServerBuilder {
+        ServerBuilder::tcp(self.shared.clone(), addrs.to_addrs())
+    }
+
+    /// A server on a Unix socket: a path, or on Linux an abstract name; asyncio's
+    /// `create_unix_server` and `start_unix_server`.
+    ///
+    /// A socket file at the path that nobody listens on any more is removed first. One whose server is
+    /// alive, and any other file, makes the address one in use; to find out, the server that is there
+    /// is connected to once. The file is removed when the server closes (B-UNIX-01, B-UNIX-02).
+    ///
+    /// ```
+    /// # use loop_net::{Net, run, LoopRef, SockAddr};
+    /// # #[cfg(target_os = "linux")]
+    /// # run(async {
+    /// # let net = Net::os(&LoopRef::current());
+    /// # let name = SockAddr::abstract_name(format!("loop-net-doc-{}", std::process::id()));
+    /// let server = net.unix_server(name.clone()).serve_streams(async |mut reader, writer| {
+    ///     while let Some(line) = reader.read_line().await? {
+    ///         writer.write(&line);
+    ///     }
+    ///     std::io::Result::Ok(())
+    /// });
+    /// let server = server.await?;
+    /// let (mut reader, writer) = net.unix_connect(name).open_stream().await?;
+    /// writer.write(b"hello\n");
+    /// assert_eq!(reader.read_line().await?.unwrap(), b"hello\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn unix_server(&self, addr: impl Into<SockAddr>) -> ServerBuilder {
+        ServerBuilder::unix(self.shared.clone(), addr.into())
+    }
+
+    /// A server on a stream socket that is bound already: a `TcpListener`, a `UnixListener`, a
+    /// descriptor that was inherited. The file of a Unix socket stays when the server closes
+    /// (B-UNIX-03).
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is no stream socket; the socket comes back (B-SRV-15).
+    pub fn server_on<S: Into<OwnedFd> + AsFd>(
+        &self,
+        socket: S,
+    ) -> Result<ServerBuilder, Rejected<S>> {
+        ServerBuilder::on(self.shared.clone(), socket)
     }
 
     /// The addresses of a host, looked up on the loop's own threads; asyncio's `getaddrinfo`.
@@ -61,6 +111,37 @@ impl Net {
     /// `open_connection`.
     pub fn tcp_connect(&self, addrs: impl ToAddrs) -> TcpConnector {
         TcpConnector::new(self.shared.clone(), addrs.to_addrs())
+    }
+
+    /// A connection to a Unix socket: a path, or on Linux an abstract name; asyncio's
+    /// `create_unix_connection` and `open_unix_connection`.
+    pub fn unix_connect(&self, addr: impl Into<SockAddr>) -> UnixConnector {
+        UnixConnector::new(self.shared.clone(), addr.into())
+    }
+
+    /// Drives a stream socket that is connected already; asyncio's `connect_accepted_socket`
+    /// (B-CONN-12).
+    ///
+    /// ```
+    /// # use loop_net::{Net, run, LoopRef};
+    /// # use std::os::unix::net::UnixStream;
+    /// # run(async {
+    /// # let net = Net::os(&LoopRef::current());
+    /// let (ours, theirs) = UnixStream::pair()?;
+    /// let (_reader, writer) = net.adopt(ours)?.open_stream().await?;
+    /// writer.write(b"hello");
+    /// # let mut buffer = [0; 5];
+    /// # std::io::Read::read_exact(&mut &theirs, &mut buffer)?;
+    /// # assert_eq!(&buffer, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is no stream socket; the socket comes back.
+    pub fn adopt<S: Into<OwnedFd> + AsFd>(&self, socket: S) -> Result<Adopted, Rejected<S>> {
+        Ok(Adopted::new(self.shared.clone(), Socket::adopt(socket)?))
     }
 }
 

@@ -3,10 +3,13 @@
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketType, sockopt};
 use socket2::{Domain, Protocol, Type};
 
+use crate::error::{Rejected, named};
 use crate::sock_addr::SockAddr;
 
 /// The most pieces that one vectored send takes; POSIX promises 16, Linux and the BSDs take 1024
@@ -21,6 +24,14 @@ pub(crate) struct ListenOptions {
     pub(crate) reuse_port: bool,
 }
 
+/// How a socket is connected.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectOptions {
+    pub(crate) nodelay: bool,
+    /// After how much silence the peer is asked whether it lives.
+    pub(crate) keepalive: Option<Duration>,
+}
+
 /// A socket. Reading and writing never block and never raise SIGPIPE.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -28,11 +39,14 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    fn tcp(addr: SocketAddr) -> io::Result<Socket> {
-        let inner =
-            socket2::Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    fn new(domain: Domain, protocol: Option<Protocol>) -> io::Result<Socket> {
+        let inner = socket2::Socket::new(domain, Type::STREAM, protocol)?;
         inner.set_nonblocking(true)?;
         Ok(Socket { inner })
+    }
+
+    fn tcp(addr: SocketAddr) -> io::Result<Socket> {
+        Self::new(Domain::for_address(addr), Some(Protocol::TCP))
     }
 
     pub(crate) fn listen(addr: SocketAddr, options: ListenOptions) -> io::Result<Socket> {
@@ -50,21 +64,74 @@ impl Socket {
         Ok(socket)
     }
 
-    /// A socket that is connecting or connected already; `true` if it still connects.
-    pub(crate) fn connect(addr: SocketAddr) -> io::Result<(Socket, bool)> {
+    pub(crate) fn unix_listen(addr: &SockAddr, backlog: i32) -> io::Result<Socket> {
+        let name = addr.to_any()?;
+        let socket = Self::new(Domain::UNIX, None)?;
+        rustix::net::bind(&socket, &name)?;
+        socket.inner.listen(backlog)?;
+        Ok(socket)
+    }
+
+    /// Listens on a socket that is bound; listening twice is fine.
+    pub(crate) fn start_listening(&self, backlog: i32) -> io::Result<()> {
+        self.inner.listen(backlog)
+    }
+
+    /// A TCP socket that is connecting or connected already; `true` if it still connects. It is bound
+    /// to `local` first.
+    pub(crate) fn tcp_connect(
+        addr: SocketAddr,
+        local: Option<SocketAddr>,
+        options: ConnectOptions,
+    ) -> io::Result<(Socket, bool)> {
         let socket = Self::tcp(addr)?;
-        match socket.inner.connect(&addr.into()) {
-            Ok(()) => Ok((socket, false)),
+        if let Some(local) = local {
+            let bound = socket.inner.bind(&local.into());
+            bound.map_err(|error| named(format!("bind to {local}"), error))?;
+        }
+        if options.nodelay {
+            socket.set_nodelay()?;
+        }
+        if let Some(idle) = options.keepalive {
+            socket.inner.set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(idle))?;
+        }
+        let connecting = socket.start_connecting(&addr.into())?;
+        Ok((socket, connecting))
+    }
+
+    /// A Unix socket that is connecting or connected already; `true` if it still connects.
+    pub(crate) fn unix_connect(addr: &SockAddr) -> io::Result<(Socket, bool)> {
+        let socket = Self::new(Domain::UNIX, None)?;
+        let connecting = socket.start_connecting(&addr.to_any()?)?;
+        Ok((socket, connecting))
+    }
+
+    fn start_connecting(&self, addr: &SocketAddrAny) -> io::Result<bool> {
+        match rustix::net::connect(self, addr) {
+            Ok(()) => Ok(false),
             // An interrupted connect goes on by itself (B-SOCK-03).
-            Err(error)
-                if matches!(
-                    error.raw_os_error().map(rustix::io::Errno::from_raw_os_error),
-                    Some(rustix::io::Errno::INPROGRESS | rustix::io::Errno::INTR)
-                ) =>
-            {
-                Ok((socket, true))
+            Err(Errno::INPROGRESS | Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes over a stream socket that somebody else has made.
+    pub(crate) fn adopt<S: Into<OwnedFd> + AsFd>(source: S) -> Result<Socket, Rejected<S>> {
+        let checked = match sockopt::socket_type(&source) {
+            Ok(SocketType::STREAM) => rustix::io::ioctl_fionbio(&source, true).map_err(Into::into),
+            Ok(_) => {
+                let message = "a stream socket is needed, and this is another kind";
+                Err(io::Error::new(io::ErrorKind::InvalidInput, message))
             }
-            Err(error) => Err(error),
+            Err(Errno::NOTSOCK) => {
+                let message = "a stream socket is needed, and this is no socket";
+                Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+            }
+            Err(error) => Err(named("take over a socket", error.into())),
+        };
+        match checked {
+            Ok(()) => Ok(Socket::from(source.into())),
+            Err(error) => Err(Rejected { source, error }),
         }
     }
 
@@ -82,12 +149,13 @@ impl Socket {
         self.inner.set_tcp_nodelay(true)
     }
 
-    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
-        self.inner.local_addr().ok()?.as_socket()
+    pub(crate) fn local_addr(&self) -> SockAddr {
+        rustix::net::getsockname(self).map_or(SockAddr::Unnamed, SockAddr::from_any)
     }
 
-    pub(crate) fn peer_addr(&self) -> Option<SocketAddr> {
-        self.inner.peer_addr().ok()?.as_socket()
+    pub(crate) fn peer_addr(&self) -> SockAddr {
+        let peer = rustix::net::getpeername(self).ok().flatten();
+        peer.map_or(SockAddr::Unnamed, SockAddr::from_any)
     }
 
     /// One read. Zero bytes are the end of file.

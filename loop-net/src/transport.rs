@@ -7,10 +7,11 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 
-use loop_core::ExceptionContext;
+use loop_core::{ExceptionContext, LoopRef};
 
-use crate::conn::{Conn, Shared};
+use crate::conn::Conn;
 use crate::protocol::Protocol;
+use crate::sock_addr::SockAddr;
 
 /// Whether one may go on writing; the answer of [`Transport::write`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,26 +31,23 @@ const REPORT_REFUSED: u32 = 5;
 
 /// What is known of a connection also when it is gone (B-TRN-36).
 pub(crate) struct Info {
-    shared: Rc<Shared>,
-    pub(crate) local: Option<SocketAddr>,
-    pub(crate) peer: Option<SocketAddr>,
+    lp: LoopRef,
+    pub(crate) local: SockAddr,
+    pub(crate) peer: SockAddr,
     /// Writes that came too late.
     refused: Cell<u32>,
 }
 
 impl Info {
-    pub(crate) fn new(
-        shared: Rc<Shared>,
-        local: Option<SocketAddr>,
-        peer: Option<SocketAddr>,
-    ) -> Self {
-        Info { shared, local, peer, refused: Cell::new(0) }
+    pub(crate) fn new(lp: LoopRef, local: SockAddr, peer: SockAddr) -> Self {
+        Info { lp, local, peer, refused: Cell::new(0) }
     }
 
     pub(crate) fn describe(&self) -> String {
-        match self.peer {
-            Some(peer) => format!("connection with {peer}"),
-            None => "connection".to_owned(),
+        match (&self.peer, &self.local) {
+            (SockAddr::Unnamed, SockAddr::Unnamed) => "connection".to_owned(),
+            (SockAddr::Unnamed, local) => format!("connection on {local}"),
+            (peer, _) => format!("connection with {peer}"),
         }
     }
 
@@ -62,7 +60,7 @@ impl Info {
             let context =
                 ExceptionContext::warning("data written to a closed connection is dropped")
                     .with_subject(self.describe());
-            self.shared.lp.report(&context);
+            self.lp.report(&context);
         }
         WriteState::Closed
     }
@@ -91,9 +89,6 @@ impl Transport {
     /// the high-water mark. From the fifth write on that comes too late, each is reported (B-TRN-18).
     #[inline]
     pub fn write(&self, data: &[u8]) -> WriteState {
-        if self.info.shared.gather.take(self.conn.as_ptr(), data) {
-            return WriteState::Open;
-        }
         match self.conn.upgrade() {
             Some(conn) => conn.write(data),
             None => self.info.refuse(),
@@ -193,14 +188,24 @@ impl Transport {
         self.info.describe()
     }
 
-    /// Our address, also after the connection is gone.
+    /// Our IP address, also after the connection is gone; `None` for other kinds of sockets.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.info.local
+        self.info.local.ip()
     }
 
-    /// The peer's address, also after the connection is gone.
+    /// The peer's IP address, also after the connection is gone; `None` for other kinds of sockets.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.info.peer
+        self.info.peer.ip()
+    }
+
+    /// Our address, whatever its kind, also after the connection is gone.
+    pub fn local_sock_addr(&self) -> &SockAddr {
+        &self.info.local
+    }
+
+    /// The peer's address, whatever its kind, also after the connection is gone.
+    pub fn peer_sock_addr(&self) -> &SockAddr {
+        &self.info.peer
     }
 }
 

@@ -202,3 +202,142 @@ fn connecting_is_lazy() {
         assert!(poll_once(world, connect).is_pending());
     });
 }
+
+#[test]
+fn b_conn_05_happy_eyeballs_starts_the_next_after_the_delay_and_the_winner_ends_the_rest() {
+    for_each_backend(|world| {
+        let (_silent, nobody, _fillers) = silent();
+        let (_listener, good) = listener();
+        let connect = world.net.tcp_connect(&[nobody, good][..]);
+        let connect = connect.happy_eyeballs(Duration::from_millis(10));
+        let start = std::time::Instant::now();
+        let (transport, _) = world.block_on(connect.connect(Probe::new)).unwrap();
+        assert!(start.elapsed() >= Duration::from_millis(10));
+        assert_eq!(transport.peer_addr(), Some(good));
+        assert_eq!(world.log.registered(), 1, "the loser's socket is closed");
+        // Without a delay the second is not tried while the first one may still answer.
+        let connect = world.net.tcp_connect(&[nobody, good][..]);
+        let limit = Duration::from_millis(30);
+        let connect = loop_core::timeout(limit, connect.connect(Probe::new));
+        assert!(world.block_on(connect).is_err());
+        assert_eq!(world.log.registered(), 1);
+    });
+}
+
+#[test]
+fn b_conn_05_happy_eyeballs_goes_on_at_once_after_a_failure() {
+    for_each_backend(|world| {
+        let (_bound, nobody) = refusing();
+        let (_listener, good) = listener();
+        let connect = world.net.tcp_connect(&[nobody, nobody, good][..]);
+        let connect = connect.happy_eyeballs(Duration::from_secs(3600));
+        let (transport, _) = world.block_on(connect.connect(Probe::new)).unwrap();
+        assert_eq!(transport.peer_addr(), Some(good));
+    });
+}
+
+#[test]
+fn b_conn_06_a_race_that_nobody_wins_has_every_error_in_order() {
+    for_each_backend(|world| {
+        let (_one, first) = refusing();
+        let (_two, second) = refusing();
+        let connect = world.net.tcp_connect(&[first, second][..]);
+        let connect = connect.happy_eyeballs(Duration::from_millis(10));
+        let error = world.block_on(connect.connect(Probe::new)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        let text = text(&error);
+        let (a, b) = (text.find(&first.to_string()), text.find(&second.to_string()));
+        assert!(a.is_some() && a < b, "{text}");
+        // No attempt, no winner.
+        let connect = world.net.tcp_connect(&[][..]).happy_eyeballs(Duration::from_millis(10));
+        let error = world.block_on(connect.open_stream()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn b_conn_08_cancelling_a_race_ends_all_attempts_at_once() {
+    for_each_backend(|world| {
+        let (_one, first, _first_fillers) = silent();
+        let (_two, second, _second_fillers) = silent();
+        let connect = world.net.tcp_connect(&[first, second][..]);
+        let connect = connect.happy_eyeballs(Duration::from_millis(1));
+        let task = world.event_loop.spawn(connect.open_stream());
+        let log = world.log.clone();
+        world.until(|| log.registered() == 2);
+        task.cancel();
+        assert!(world.block_on(task).unwrap_err().is_cancelled());
+        assert_eq!(world.log.registered(), 0);
+    });
+}
+
+/// Both attempts succeed in one iteration; one connection is made, the other socket closed.
+#[test]
+fn b_conn_08_there_is_exactly_one_winner() {
+    for_each_backend(|world| {
+        for _ in 0..50 {
+            let (first, first_addr) = listener();
+            let (second, second_addr) = listener();
+            let connect = world.net.tcp_connect(&[first_addr, second_addr][..]);
+            let connect = connect.happy_eyeballs(Duration::ZERO);
+            let (transport, _) = world.block_on(connect.connect(Probe::new)).unwrap();
+            let winner = transport.peer_addr().unwrap();
+            assert_eq!(world.log.registered(), 1);
+            let loser = if winner == first_addr { &second } else { &first };
+            loser.set_nonblocking(true).unwrap();
+            if let Ok((mut surplus, _)) = loser.accept() {
+                surplus.set_nonblocking(false).unwrap();
+                let mut nothing = [0];
+                let read = io::Read::read(&mut surplus, &mut nothing);
+                assert!(!matches!(read, Ok(1)), "closed");
+            }
+            transport.abort();
+            world.idle();
+        }
+    });
+}
+
+#[test]
+fn b_conn_04_the_local_address_is_of_the_peers_family_and_named_when_it_fails() {
+    for_each_backend(|world| {
+        let (_listener, addr) = listener();
+        let local: [SocketAddr; 2] = ["[::1]:0".parse().unwrap(), "127.0.0.2:0".parse().unwrap()];
+        let connect = world.net.tcp_connect(addr).local_addr(&local[..]);
+        let (transport, _) = world.block_on(connect.connect(Probe::new)).unwrap();
+        assert_eq!(transport.local_addr().unwrap().ip(), local[1].ip());
+
+        let connect = world.net.tcp_connect(addr).local_addr(local[0]);
+        let error = world.block_on(connect.connect(Probe::new)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(text(&error).contains("IPv4"), "{error}");
+
+        let (_taken, taken) = listener();
+        let connect = world.net.tcp_connect(addr).local_addr(taken);
+        let error = world.block_on(connect.connect(Probe::new)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(text(&error).contains(&format!("bind to {taken}")), "{error}");
+    });
+}
+
+#[test]
+fn options_of_the_socket_are_set_before_it_connects() {
+    for_each_backend(|world| {
+        let (_listener, addr) = listener();
+        for (nodelay, keepalive) in [(true, None), (false, Some(Duration::from_secs(90)))] {
+            let mut connect = world.net.tcp_connect(addr).nodelay(nodelay);
+            if let Some(idle) = keepalive {
+                connect = connect.keepalive(idle);
+            }
+            let (transport, _) = world.block_on(connect.connect(Probe::new)).unwrap();
+            let owner = world.only_owner();
+            let socket = socket2::SockRef::from(&owner);
+            assert_eq!(socket.tcp_nodelay().unwrap(), nodelay);
+            assert_eq!(socket.keepalive().unwrap(), keepalive.is_some());
+            if let Some(idle) = keepalive {
+                assert_eq!(socket.tcp_keepalive_time().unwrap(), idle);
+            }
+            transport.abort();
+            world.idle();
+        }
+    });
+}

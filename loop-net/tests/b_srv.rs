@@ -488,3 +488,106 @@ fn a_closed_server_drops_its_factory() {
         assert_eq!(trace.take(), ["factory dropped"]);
     });
 }
+
+#[test]
+fn b_srv_02_serve_forever_ends_with_close_and_runs_once() {
+    for_each_backend(|world| {
+        let probe = Probe::new();
+        let server = Rc::new(world.serve(&probe));
+        let peer = TcpStream::connect(server.local_addrs()[0]).unwrap();
+        world.until(|| probe.trace.has("made"));
+        let (serving, ended) = (server.clone(), Rc::new(Cell::new(false)));
+        let done = ended.clone();
+        let task = world.event_loop.spawn(async move {
+            serving.serve_forever().await.unwrap();
+            done.set(true);
+        });
+        world.idle();
+        let error = world.block_on(server.serve_forever()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        assert!(server.is_serving(), "the first is unaffected");
+        server.close();
+        world.idle();
+        assert!(!ended.get(), "a client is left");
+        drop(peer);
+        world.until(|| ended.get());
+        world.block_on(task).unwrap();
+        let error = world.block_on(server.serve_forever()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+
+        // Dropped, it stops listening.
+        let server = Rc::new(world.serve(&Probe::new()));
+        let addr = server.local_addrs()[0];
+        let serving = server.clone();
+        let task = world.event_loop.spawn(async move { serving.serve_forever().await });
+        world.idle();
+        task.cancel();
+        assert!(world.block_on(task).unwrap_err().is_cancelled());
+        assert!(!server.is_serving() && refused(addr));
+    });
+}
+
+#[test]
+fn at_max_connections_accepting_stops_and_goes_on_below() {
+    for_each_backend(|world| {
+        let probe = Probe::new();
+        let made = probe.clone();
+        let builder = world.net.tcp_server(&["127.0.0.1:0".parse().unwrap(); 1][..]);
+        let builder = builder.and_tcp("127.0.0.1:0").max_connections(3);
+        let server = world.block_on(builder.bind(move || made.clone())).unwrap();
+        let addrs = server.local_addrs();
+        let mut peers: Vec<_> =
+            (0..8).map(|index| TcpStream::connect(addrs[index % 2]).unwrap()).collect();
+        world.until(|| server.connections() == 3);
+        world.idle();
+        world.log.take_modifies();
+        let waits = world.log.waits.get();
+        for _ in 0..3 {
+            world.event_loop.run_once(Some(Duration::from_millis(5))).unwrap();
+        }
+        assert_eq!(world.log.waits.get(), waits + 3, "it does not spin");
+        assert_eq!((server.connections(), probe.trace.count("made")), (3, 3));
+        assert_eq!(world.log.take_modifies(), []);
+        // As they end, others follow, never more than three at once.
+        while !peers.is_empty() {
+            drop(peers.remove(0));
+            world.idle();
+            assert!(server.connections() <= 3);
+        }
+        world.until(|| server.accepted() == 8 && server.connections() == 0);
+        // And the limit still holds.
+        let peers: Vec<_> = (0..5).map(|_| TcpStream::connect(addrs[1]).unwrap()).collect();
+        world.until(|| server.connections() == 3);
+        world.idle();
+        assert_eq!(server.connections(), 3);
+        drop(peers);
+        world.until(|| server.accepted() == 13 && server.connections() == 0);
+    });
+}
+
+#[test]
+fn drain_lets_connections_finish_and_aborts_the_rest_at_the_deadline() {
+    for_each_backend(|world| {
+        let probe = Probe::new();
+        let server = world.serve(&probe);
+        let addr = server.local_addrs()[0];
+        let quick: Vec<_> = (0..3).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        let slow: Vec<_> = (0..2).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        world.until(|| server.connections() == 5);
+        let grace = Duration::from_millis(40);
+        world.event_loop.call_later(Duration::from_millis(5), move || drop(quick));
+        let start = Instant::now();
+        let drained = world.block_on(server.drain(grace));
+        assert!(start.elapsed() >= grace);
+        assert_eq!((drained.finished, drained.aborted), (3, 2));
+        assert_eq!(server.connections(), 0);
+        assert!(refused(addr));
+        assert!(slow.iter().all(|peer| !common::is_open(peer)));
+        // Nobody left: it does not wait.
+        let server = world.serve(&Probe::new());
+        let start = Instant::now();
+        let drained = world.block_on(server.drain(Duration::from_secs(3600)));
+        assert_eq!((drained.finished, drained.aborted), (0, 0));
+        assert!(start.elapsed() < Duration::from_secs(30));
+    });
+}

@@ -7,7 +7,6 @@ mod ready;
 mod select;
 mod timer_bars;
 mod timer_loads;
-mod timer_order;
 mod timers;
 mod wake;
 

@@ -3,17 +3,19 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::ptr;
 use std::rc::{Rc, Weak};
 
 use loop_core::{
     ExceptionContext, Failure, IoHandler, LoopFuture, LoopRef, PanicError, Readiness, Token,
+    catch_panic,
 };
 
-use super::gather::Gather;
 use super::state::{Actions, State};
 use super::write_buf::WriteBuf;
 use crate::error::{NetError, named};
 use crate::protocol::AnyProtocol;
+use crate::sock_addr::SockAddr;
 use crate::socket::Socket;
 use crate::transport::{Info, Transport};
 
@@ -23,12 +25,16 @@ const HIGH_WATER: usize = 64 * 1024;
 /// What the connections of one loop share, so that an idle one owns no buffer.
 pub(crate) struct Shared {
     pub(crate) lp: LoopRef,
-    pub(crate) gather: Gather,
+    /// What the outermost running hook has written, and whose hook that is. A hook inside another's
+    /// (a write to another connection that fills its buffer calls `pause_writing` there) gathers
+    /// nothing: its writes are sent at once.
+    pub(super) gather: RefCell<Vec<u8>>,
+    pub(super) gatherer: Cell<*const Conn>,
 }
 
 impl Shared {
     pub(crate) fn new(lp: LoopRef) -> Rc<Self> {
-        Rc::new(Shared { lp, gather: Gather::new() })
+        Rc::new(Shared { lp, gather: RefCell::default(), gatherer: Cell::new(ptr::null()) })
     }
 
     /// Reports a panic of user code that concerns a connection.
@@ -56,6 +62,9 @@ pub(crate) struct Conn {
     pub(super) buf: RefCell<WriteBuf>,
     pub(super) low: Cell<usize>,
     pub(super) high: Cell<usize>,
+    /// Whether more is buffered than the marks allow, and what the protocol was told of that.
+    pub(super) full: Cell<bool>,
+    pub(super) told_full: Cell<bool>,
     error: Cell<Option<NetError>>,
     pub(super) info: Rc<Info>,
 }
@@ -70,9 +79,7 @@ impl Conn {
         owner: Option<Box<dyn Any>>,
         made: Option<LoopFuture<()>>,
     ) -> Rc<Conn> {
-        // Not all stream sockets know of it, and none needs it (B-TRN-35).
-        let _ = socket.set_nodelay();
-        let info = Info::new(shared.clone(), socket.local_addr(), socket.peer_addr());
+        let info = Info::new(shared.lp.clone(), socket.local_addr(), socket.peer_addr());
         let conn = Rc::new_cyclic(|me| Conn {
             socket: Rc::new(socket),
             protocol: Cell::new(Some(protocol)),
@@ -84,6 +91,8 @@ impl Conn {
             buf: RefCell::default(),
             low: Cell::new(HIGH_WATER / 4),
             high: Cell::new(HIGH_WATER),
+            full: Cell::new(false),
+            told_full: Cell::new(false),
             error: Cell::new(None),
             info: Rc::new(info),
         });
@@ -129,9 +138,9 @@ impl Conn {
 
     /// Ordinary network errors go to the protocol, not to the exception handler (B-TRN-17).
     pub(super) fn fail(&self, what: &str, error: io::Error) {
-        let what = match self.info.peer {
-            Some(peer) => format!("{what} {peer}"),
-            None => format!("{what} the peer"),
+        let what = match &self.info.peer {
+            SockAddr::Unnamed => format!("{what} the peer"),
+            peer => format!("{what} {peer}"),
         };
         self.end(NetError::Io(named(what, error)));
     }
@@ -148,16 +157,8 @@ impl Conn {
         }
     }
 
-    /// Notes something in the state that asks for nothing to be done.
-    pub(super) fn note(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.state.get();
-        change(&mut state);
-        self.state.set(state);
-    }
-
     /// Makes a transition and does what it asks for.
     pub(super) fn advance(&self, transition: impl FnOnce(&mut State) -> Actions) {
-        self.shared.gather.disturb(self);
         let mut state = self.state.get();
         let actions = transition(&mut state);
         self.state.set(state);
@@ -175,7 +176,7 @@ impl Conn {
 
     /// Registers the socket, or says what is wanted of it now.
     pub(super) fn arm(&self) {
-        let interest = self.state.get().interest();
+        let interest = self.state.get().interest(!self.buf.borrow().is_empty());
         let lp = &self.shared.lp;
         if let Some(token) = self.token.get() {
             lp.set_interest(token, interest);
@@ -197,8 +198,9 @@ impl Conn {
     fn lose(&self) {
         self.buf.borrow_mut().clear();
         if self.gathers() {
-            self.shared.gather.clear();
+            self.shared.gather.borrow_mut().clear();
         }
+        self.full.set(false);
         // Before the registration goes: it may be what keeps the connection alive.
         if let Some(me) = self.me.upgrade() {
             self.shared.lp.call_soon(move || me.lost());
@@ -210,20 +212,19 @@ impl Conn {
 
     fn lost(&self) {
         let error = self.error.take();
-        let called = self.call(|protocol| protocol.connection_lost(error.as_ref()));
+        let called = self.call(|protocol| catch_panic(|| protocol.connection_lost(error.as_ref())));
         if let Some(Err(panic)) = called {
-            self.report("connection_lost failed", panic.into_error());
+            self.report("connection_lost failed", panic);
         }
     }
 }
 
 impl IoHandler for Conn {
     fn ready(&self, readiness: Readiness, buffer: &mut Vec<u8>) {
-        // Both are wanted at this moment, or they would not be here.
-        if readiness.is_readable() {
+        if readiness.is_readable() && self.state.get().is_reading() {
             self.read_ready(buffer);
         }
-        if readiness.is_writable() && self.state.get().has_buffered() {
+        if readiness.is_writable() && !self.buf.borrow().is_empty() {
             self.write_ready();
         }
     }

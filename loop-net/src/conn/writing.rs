@@ -1,12 +1,15 @@
 //! From the user to the socket.
 
 use std::io::{self, IoSlice};
+use std::ptr;
 
 use super::engine::{Conn, is_transient};
-use super::gather::forget;
 use super::state::State;
 use crate::socket::MAX_PIECES;
 use crate::transport::WriteState;
+
+/// A gather buffer that grew beyond this is given back to the allocator.
+const KEEP_GATHER: usize = 256 * 1024;
 
 /// What became of bytes that were to be sent.
 enum Sent {
@@ -23,45 +26,58 @@ struct Gathering<'a>(&'a Conn);
 impl<'a> Gathering<'a> {
     /// `None` while something is gathered already.
     fn enter(conn: &'a Conn) -> Option<Self> {
-        conn.shared.gather.begin(conn, false).then_some(Gathering(conn))
+        if !conn.shared.gatherer.get().is_null() {
+            return None;
+        }
+        conn.shared.gatherer.set(conn);
+        Some(Gathering(conn))
     }
 }
 
 impl Drop for Gathering<'_> {
     fn drop(&mut self) {
         self.0.send_gathered();
-        self.0.shared.gather.end();
+        self.0.shared.gatherer.set(ptr::null());
     }
 }
 
 impl Conn {
     pub(crate) fn buffered(&self) -> usize {
-        self.buf.borrow().len() + self.shared.gather.len_for(self)
+        let gathered = if self.gathers() { self.shared.gather.borrow().len() } else { 0 };
+        self.buf.borrow().len() + gathered
     }
 
     pub(super) fn gathers(&self) -> bool {
-        self.shared.gather.belongs_to(self)
+        ptr::eq(self.shared.gatherer.get(), self)
     }
 
+    #[inline]
     pub(crate) fn write(&self, data: &[u8]) -> WriteState {
-        // The common case outside a hook: nothing is buffered, and the socket takes it all.
-        if self.state.get().is_quiet() && !self.gathers() && !data.is_empty() {
-            let result = self.socket.send(data);
-            if matches!(result, Ok(count) if count == data.len()) {
-                return WriteState::Open;
-            }
-            let sent = self.keep_rest(data, result);
-            self.after_send(sent);
-            return self.after_write();
+        if self.gathers()
+            && self.state.get().takes_writes(|| false)
+            && self.gather_within_marks(data)
+        {
+            return WriteState::Open;
         }
         self.write_pieces(&[data])
+    }
+
+    /// The common case: the running hook writes, and the marks are not concerned.
+    #[inline]
+    fn gather_within_marks(&self, data: &[u8]) -> bool {
+        let mut gather = self.shared.gather.borrow_mut();
+        let size = gather.len() + data.len() + self.buf.borrow().len();
+        let within = size <= self.high.get() && !self.full.get();
+        if within {
+            gather.extend_from_slice(data);
+        }
+        within
     }
 
     pub(crate) fn write_pieces(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
         if !self.takes_writes() {
             return self.info.refuse();
         }
-        self.shared.gather.disturb(self);
         // Several pieces leave in one call also where no hook gathers them.
         let gathering = if pieces.len() > 1 { Gathering::enter(self) } else { None };
         for piece in pieces {
@@ -85,7 +101,7 @@ impl Conn {
         if !self.gathers() {
             return self.send(data);
         }
-        self.shared.gather.push(data);
+        self.shared.gather.borrow_mut().extend_from_slice(data);
         if self.buffered() > self.high.get() {
             // More than the high-water mark before the hook has returned.
             self.send_gathered();
@@ -97,7 +113,7 @@ impl Conn {
         if self.is_unsettled() {
             self.settle();
         }
-        match (self.state.get().is_lost(), self.state.get().is_full()) {
+        match (self.state.get().is_lost(), self.full.get()) {
             (true, _) => WriteState::Closed,
             (false, true) => WriteState::Full,
             (false, false) => WriteState::Open,
@@ -107,49 +123,26 @@ impl Conn {
     /// Sends what the running hook has written so far.
     #[inline(always)]
     pub(super) fn send_gathered(&self) {
-        let gather = &self.shared.gather;
-        if !gather.is_quiet() {
-            return self.send_disturbed();
-        }
-        let mut bytes = gather.bytes();
-        if bytes.is_empty() {
-            return;
-        }
-        match self.socket.send(&bytes) {
-            Ok(count) if count == bytes.len() => forget(&mut bytes),
-            result => {
-                drop(bytes);
-                self.sent_less(result);
-            }
-        }
-    }
-
-    /// The hook has done more than to write a little.
-    #[inline(never)]
-    fn send_disturbed(&self) {
-        let gather = &self.shared.gather;
         let sent = {
-            let bytes = gather.bytes();
-            if bytes.is_empty() {
+            let mut gathered = self.shared.gather.borrow_mut();
+            if gathered.is_empty() {
                 return;
             }
-            self.try_send(&bytes)
+            let sent = self.try_send(&gathered);
+            gathered.clear();
+            gathered.shrink_to(KEEP_GATHER);
+            sent
         };
-        self.after_gathered(sent);
+        if !matches!(sent, Sent::All) || self.full.get() || self.state.get().awaits_flush() {
+            self.after_gathered(sent);
+        }
     }
 
-    /// The socket did not take all of what the hook has written.
     #[inline(never)]
-    fn sent_less(&self, result: io::Result<usize>) {
-        let sent = self.keep_rest(&self.shared.gather.bytes(), result);
-        self.after_gathered(sent);
-    }
-
     fn after_gathered(&self, sent: Sent) {
-        self.shared.gather.clear();
         self.after_send(sent);
         self.measure();
-        if self.state.get().awaits_flush() && !self.state.get().has_buffered() {
+        if self.state.get().awaits_flush() && self.buf.borrow().is_empty() {
             self.advance(State::flushed);
         }
     }
@@ -161,24 +154,20 @@ impl Conn {
 
     /// Sends what the socket takes now and buffers the rest; behind buffered bytes it only buffers
     /// (B-TRN-07, B-TRN-08).
+    #[inline(always)]
     fn try_send(&self, data: &[u8]) -> Sent {
-        if self.state.get().has_buffered() {
-            self.buf.borrow_mut().push(data);
+        let mut buf = self.buf.borrow_mut();
+        if !buf.is_empty() {
+            buf.push(data);
             return Sent::All;
         }
-        self.keep_rest(data, self.socket.send(data))
-    }
-
-    /// Buffers what a send has left.
-    fn keep_rest(&self, data: &[u8], result: io::Result<usize>) -> Sent {
-        let rest = match result {
+        let rest = match self.socket.send(data) {
             Ok(count) if count == data.len() => return Sent::All,
             Ok(count) => &data[count..],
             Err(error) if is_transient(&error) => data,
             Err(error) => return Sent::Failed(error),
         };
-        self.buf.borrow_mut().push(rest);
-        self.note(|state| state.set_buffered(true));
+        buf.push(rest);
         Sent::Buffering
     }
 
@@ -194,9 +183,9 @@ impl Conn {
     pub(super) fn measure(&self) {
         let size = self.buffered();
         if size > self.high.get() {
-            self.note(|state| state.set_full(true));
+            self.full.set(true);
         } else if size <= self.low.get() {
-            self.note(|state| state.set_full(false));
+            self.full.set(false);
         }
     }
 
@@ -210,25 +199,18 @@ impl Conn {
             self.socket.send_vectored(&slices[..count])
         };
         match sent {
-            Ok(count) => self.consume(count),
+            Ok(count) => self.buf.borrow_mut().consume(count),
             Err(error) if is_transient(&error) => return,
             Err(error) => return self.fail("write to", error),
         }
         self.measure();
         self.settle();
-        if !self.state.get().has_buffered() {
+        if self.buf.borrow().is_empty() {
             self.advance(State::flushed);
             if !self.state.get().is_lost() {
                 self.arm();
             }
         }
-    }
-
-    fn consume(&self, count: usize) {
-        let mut buf = self.buf.borrow_mut();
-        buf.consume(count);
-        let buffered = !buf.is_empty();
-        self.note(|state| state.set_buffered(buffered));
     }
 
     pub(crate) fn write_eof(&self) {
@@ -241,10 +223,8 @@ impl Conn {
     }
 
     pub(crate) fn set_limits(&self, low: usize, high: usize) {
-        self.shared.gather.disturb(self);
         self.low.set(low);
-        // No buffer grows beyond this; one more must still be a number.
-        self.high.set(high.min(isize::MAX as usize));
+        self.high.set(high);
         self.measure();
         self.settle();
     }

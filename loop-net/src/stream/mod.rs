@@ -3,7 +3,6 @@
 mod buffer;
 mod protocol;
 mod reader;
-mod wake;
 mod writer;
 
 pub(crate) use protocol::StreamProtocol;

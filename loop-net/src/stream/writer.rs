@@ -1,10 +1,12 @@
 //! The writing half of a stream.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::Poll;
+
+use loop_core::yield_now;
 
 use super::protocol::Stream;
 use crate::transport::{Transport, WriteState};
@@ -44,10 +46,13 @@ impl StreamWriter {
     ///
     /// # Errors
     /// What the connection was lost by (B-STR-17).
-    pub fn drain(&self) -> impl Future<Output = io::Result<()>> {
+    pub async fn drain(&self) -> io::Result<()> {
+        if self.is_closing() && !self.stream.lost.get() {
+            // Gives a loss that is under way the chance to be seen.
+            yield_now().await;
+        }
         let stream = &self.stream;
-        let mut yielded = false;
-        poll_fn(move |cx| {
+        poll_fn(|cx| {
             if let Some(error) = stream.failure() {
                 return Poll::Ready(Err(error));
             }
@@ -55,18 +60,13 @@ impl StreamWriter {
                 let message = "the connection is closed";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::NotConnected, message)));
             }
-            if !yielded && self.is_closing() {
-                // Gives a loss that is under way the chance to be seen.
-                yielded = true;
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
             if !stream.full.get() {
                 return Poll::Ready(Ok(()));
             }
-            stream.writers.wait(cx);
+            stream.wait(cx);
             Poll::Pending
         })
+        .await
     }
 
     /// Ends our side once everything is flushed; the peer reads the end of the stream.
@@ -99,7 +99,7 @@ impl StreamWriter {
             if stream.lost.get() {
                 return Poll::Ready(stream.failure().map_or(Ok(()), Err));
             }
-            stream.writers.wait(cx);
+            stream.wait(cx);
             Poll::Pending
         })
         .await

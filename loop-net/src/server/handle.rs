@@ -1,0 +1,288 @@
+//! `Server`: what listens, and who is connected.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
+use std::time::{Duration, Instant};
+
+use loop_core::{LoopFuture, timeout_at};
+
+use super::listener::Listener;
+use crate::conn::{Conn, Shared};
+use crate::sock_addr::SockAddr;
+
+/// What listeners, connections and the server's user share.
+pub(super) struct State {
+    closed: Cell<bool>,
+    listeners: RefCell<Vec<Rc<Listener>>>,
+    /// Connections that are not over: also those whose start-up has not begun.
+    connections: Cell<usize>,
+    max_connections: usize,
+    /// The same connections, weakly, in the order in which they were accepted: the number of the next
+    /// one is how many there were.
+    clients: RefCell<BTreeMap<u64, Weak<Conn>>>,
+    next_client: Cell<u64>,
+    /// Completed once the server is closed.
+    stopped: LoopFuture<()>,
+    /// Completed once the server is closed and its last connection is over.
+    done: LoopFuture<()>,
+    serving: Cell<bool>,
+}
+
+impl State {
+    pub(super) fn add(&self, listener: Rc<Listener>) {
+        self.listeners.borrow_mut().push(listener);
+    }
+
+    pub(super) fn know(&self, client: u64, conn: &Rc<Conn>) {
+        self.clients.borrow_mut().insert(client, Rc::downgrade(conn));
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.connections.get() >= self.max_connections
+    }
+
+    /// Tells every listener whether connections are wanted.
+    pub(super) fn arm_all(&self) {
+        for listener in &*self.listeners.borrow() {
+            listener.arm();
+        }
+    }
+
+    fn check_done(&self) {
+        if self.closed.get() && self.connections.get() == 0 {
+            // It may be done already.
+            let _ = self.done.set_result(());
+        }
+    }
+}
+
+/// Counts one connection for as long as it lives.
+pub(super) struct Accepted {
+    state: Rc<State>,
+    client: u64,
+}
+
+impl Accepted {
+    /// Counts a connection; its number comes with it.
+    pub(super) fn count(state: &Rc<State>) -> (Box<Accepted>, u64) {
+        state.connections.set(state.connections.get() + 1);
+        let client = state.next_client.replace(state.next_client.get() + 1);
+        (Box::new(Accepted { state: state.clone(), client }), client)
+    }
+}
+
+impl Drop for Accepted {
+    fn drop(&mut self) {
+        let state = &self.state;
+        let was_full = state.is_full();
+        state.connections.set(state.connections.get() - 1);
+        state.clients.borrow_mut().remove(&self.client);
+        if was_full {
+            state.arm_all();
+        }
+        state.check_done();
+    }
+}
+
+/// How a [`Server::drain`] went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Drained {
+    /// Connections that ended by themselves in time.
+    pub finished: usize,
+    /// Connections that were aborted at the deadline.
+    pub aborted: usize,
+}
+
+/// Listening sockets and the connections they accepted; asyncio's `Server`.
+///
+/// Dropping it closes the listeners, not the connections.
+#[must_use = "dropping a server stops it listening"]
+pub struct Server {
+    shared: Rc<Shared>,
+    state: Rc<State>,
+}
+
+impl Server {
+    pub(super) fn new(shared: Rc<Shared>, max_connections: usize) -> Server {
+        let state = Rc::new(State {
+            closed: Cell::new(false),
+            listeners: RefCell::default(),
+            connections: Cell::new(0),
+            max_connections,
+            clients: RefCell::default(),
+            next_client: Cell::new(0),
+            stopped: shared.lp.create_future(),
+            done: shared.lp.create_future(),
+            serving: Cell::new(false),
+        });
+        Server { shared, state }
+    }
+
+    pub(super) fn state(&self) -> &Rc<State> {
+        &self.state
+    }
+
+    /// The IP addresses that are listened on; none after [`close`](Self::close).
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        let listeners = self.state.listeners.borrow();
+        listeners.iter().filter_map(|listener| listener.local.ip()).collect()
+    }
+
+    /// All addresses that are listened on, in the order in which they were given; none after
+    /// [`close`](Self::close).
+    pub fn local_sock_addrs(&self) -> Vec<SockAddr> {
+        self.state.listeners.borrow().iter().map(|listener| listener.local.clone()).collect()
+    }
+
+    /// Whether the server listens.
+    pub fn is_serving(&self) -> bool {
+        !self.state.closed.get()
+    }
+
+    /// How many accepted connections are not over yet.
+    pub fn connections(&self) -> usize {
+        self.state.connections.get()
+    }
+
+    /// How many connections were accepted since the start.
+    pub fn accepted(&self) -> u64 {
+        self.state.next_client.get()
+    }
+
+    /// Stops listening, at once. Accepted connections live on. Closing twice is fine (B-SRV-03).
+    pub fn close(&self) {
+        let listeners = std::mem::take(&mut *self.state.listeners.borrow_mut());
+        for listener in &listeners {
+            listener.close();
+        }
+        drop(listeners);
+        self.state.closed.set(true);
+        // It may have been closed before.
+        let _ = self.state.stopped.set_result(());
+        self.state.check_done();
+    }
+
+    /// Closes every connection that was accepted: what is buffered is flushed first. Works before and
+    /// after [`close`](Self::close) (B-SRV-05).
+    pub fn close_clients(&self) {
+        self.each_client(Conn::close);
+    }
+
+    /// Aborts every connection that was accepted: what is buffered is dropped (B-SRV-05).
+    pub fn abort_clients(&self) {
+        self.each_client(Conn::abort);
+    }
+
+    fn each_client(&self, end: impl Fn(&Conn)) {
+        let clients: Vec<Weak<Conn>> = self.state.clients.borrow().values().cloned().collect();
+        for client in clients.iter().filter_map(Weak::upgrade) {
+            end(&client);
+        }
+    }
+
+    /// Waits until the server is closed and its last connection is over, in whichever order
+    /// (B-SRV-04).
+    pub async fn wait_closed(&self) {
+        // It has no other outcome than its value.
+        let _ = self.state.done.clone().await;
+    }
+
+    /// Serves until [`close`](Self::close), and then until the last connection is over. Dropping the
+    /// future closes the server: it stops listening, and its connections live on (B-SRV-02).
+    ///
+    /// # Errors
+    /// `InvalidInput` if the server is closed already, `ResourceBusy` if another call is under way.
+    pub async fn serve_forever(&self) -> io::Result<()> {
+        if self.state.closed.get() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the server is closed"));
+        }
+        if self.state.serving.get() {
+            let message = "the server serves for ever already";
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+        }
+        let serving = Serving::enter(self);
+        // It has no other outcome than its value.
+        let _ = self.state.stopped.clone().await;
+        drop(serving);
+        self.wait_closed().await;
+        Ok(())
+    }
+
+    /// Shuts the server down in order: it stops listening at once, lets its connections finish for up
+    /// to `grace`, and aborts those that have not.
+    ///
+    /// Connections are not told; protocols that wait for requests would wait to the end. Tell them
+    /// first, or call [`close_clients`](Self::close_clients) to have what is written flushed and
+    /// nothing more read. Dropping the future leaves the server closed and its connections alone.
+    ///
+    /// ```
+    /// # use loop_net::{Net, run, LoopRef};
+    /// # use std::time::Duration;
+    /// # run(async {
+    /// # let net = Net::os(&LoopRef::current());
+    /// # let server = net.tcp_server("127.0.0.1:0").serve_streams(async |_, _| ()).await?;
+    /// server.close_clients();
+    /// let drained = server.drain(Duration::from_secs(5)).await;
+    /// println!("{} ended in time, {} did not", drained.finished, drained.aborted);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub async fn drain(&self, grace: Duration) -> Drained {
+        let now = self.shared.lp.now();
+        self.drain_until(now.checked_add(grace).unwrap_or(now)).await
+    }
+
+    /// [`drain`](Self::drain) with a deadline, for several servers that end together.
+    pub async fn drain_until(&self, deadline: Instant) -> Drained {
+        self.close();
+        let open = self.connections();
+        // Whether it was in time shows in the number of connections.
+        let _ = timeout_at(deadline, self.wait_closed()).await;
+        let aborted = self.connections();
+        self.abort_clients();
+        self.wait_closed().await;
+        Drained { finished: open - aborted, aborted }
+    }
+}
+
+/// A `serve_forever` under way. Ending it closes the server.
+struct Serving<'a>(&'a Server);
+
+impl<'a> Serving<'a> {
+    fn enter(server: &'a Server) -> Self {
+        server.state.serving.set(true);
+        Serving(server)
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.0.state.serving.set(false);
+        self.0.close();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("on", &self.local_sock_addrs())
+            .field("connections", &self.connections())
+            .finish()
+    }
+}
