@@ -36,6 +36,20 @@ pub(crate) fn find(id: u64) -> Option<Rc<Inner>> {
     .flatten()
 }
 
+/// Does something to the loop with this id, if that is the one which runs on this thread: the quick form
+/// of [`find`]. `f` calls no user code.
+#[inline]
+pub(crate) fn with_running(id: u64, f: impl FnOnce(&Inner)) -> bool {
+    let done = RUNNING.try_with(|running| match &*running.borrow() {
+        Some(inner) if inner.id == id => {
+            f(inner);
+            true
+        }
+        _ => false,
+    });
+    done.unwrap_or(false)
+}
+
 /// The loop that runs on this thread.
 pub(crate) fn running() -> Option<Rc<Inner>> {
     RUNNING.try_with(|running| running.borrow().clone()).ok().flatten()

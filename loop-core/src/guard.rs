@@ -3,6 +3,8 @@
 //! A panic is caught, reported, and the loop goes on. A destructor that panics while another panic
 //! already unwinds through it aborts the process; no guard can help there.
 
+use std::any::Any;
+use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
 use loop_handle::{Handle, Run, ThreadsafeHandle};
@@ -23,10 +25,44 @@ use crate::report::{ExceptionContext, Failure};
 /// # Panics
 /// Goes on unwinding when the payload is a [`LoopAbort`].
 pub fn catch_panic<R>(f: impl FnOnce() -> R) -> Result<R, PanicError> {
-    match panic::catch_unwind(AssertUnwindSafe(f)) {
-        Ok(value) => Ok(value),
-        Err(payload) if payload.is::<LoopAbort>() => panic::resume_unwind(payload),
-        Err(payload) => Err(PanicError::new(payload)),
+    hold_panic(f).map_err(HeldPanic::into_error)
+}
+
+/// Runs `f` and holds a panic back, [`LoopAbort`] too, until what `f` was lent is put back.
+///
+/// # Errors
+/// The panic, if `f` panicked.
+#[inline]
+pub fn hold_panic<R>(f: impl FnOnce() -> R) -> Result<R, HeldPanic> {
+    panic::catch_unwind(AssertUnwindSafe(f)).map_err(HeldPanic)
+}
+
+/// A panic that is held back: [`hold_panic`].
+#[must_use = "a panic that nobody looks at may be the loop's abort"]
+pub struct HeldPanic(Box<dyn Any + Send>);
+
+impl HeldPanic {
+    /// The panic as an error.
+    ///
+    /// # Panics
+    /// Goes on unwinding when the payload is a [`LoopAbort`].
+    #[cold]
+    pub fn into_error(self) -> PanicError {
+        if self.0.is::<LoopAbort>() {
+            panic::resume_unwind(self.0);
+        }
+        PanicError::new(self.0)
+    }
+
+    /// Goes on unwinding.
+    pub fn resume(self) -> ! {
+        panic::resume_unwind(self.0)
+    }
+}
+
+impl fmt::Debug for HeldPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HeldPanic")
     }
 }
 

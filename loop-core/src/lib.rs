@@ -52,7 +52,7 @@
 //! |---|---|
 //! | running and closing | [`run`], [`EventLoop`], [`Builder`] |
 //! | scheduling on the loop's thread | [`LoopRef`] |
-//! | scheduling from other threads | [`Remote`] |
+//! | scheduling from other threads | [`Remote`], [`Remote::spawn`], [`RemoteFuture`] |
 //! | tasks and results | [`spawn`], [`TaskBuilder`], [`Task`], [`LoopFuture`] |
 //! | several tasks at once | [`gather`], [`try_gather`], [`wait`](wait()), [`as_completed`], [`staggered_race`] |
 //! | time | [`sleep`], [`timeout`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
@@ -88,6 +88,7 @@ mod ready;
 #[cfg(doctest)]
 mod refused;
 mod remote;
+mod remote_future;
 mod report;
 mod run_once;
 mod runner;
@@ -112,10 +113,11 @@ pub use error::{
 pub use event_loop::EventLoop;
 pub use executor::{BlockingTask, Executor, ExecutorTimeout, Job, Refused, ThreadPool, to_thread};
 pub use future::{CompleteError, LoopFuture, SharedError};
-pub use guard::catch_panic;
+pub use guard::{HeldPanic, catch_panic, hold_panic};
 pub use loop_ref::LoopRef;
 pub use readiness::IoHandler;
 pub use remote::Remote;
+pub use remote_future::{RemoteError, RemoteFuture};
 pub use report::{ExceptionContext, ExceptionHandler, Failure, Severity};
 pub use runner::run;
 pub use scope::{Timeout, timeout, timeout_at};

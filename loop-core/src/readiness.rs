@@ -4,11 +4,11 @@ use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
 use loop_handle::Snapshot;
-use loop_selector::{AsSource, Event, Events, Interest, Readiness, RegisterError, Token};
+use loop_selector::{AsSource, Event, Interest, Readiness, RegisterError, Token};
 
 use crate::debug::Timing;
 use crate::error::LoopError;
-use crate::guard;
+use crate::guard::{self, catch_panic};
 use crate::io_table::Kind;
 use crate::loop_ref::LoopRef;
 use crate::readers;
@@ -105,38 +105,55 @@ pub(crate) fn flush_changes(lp: &LoopRef) {
     }
 }
 
-/// Phase 5: what the selector saw joins the ready queue.
-pub(crate) fn collect(lp: &LoopRef, events: &Events) {
-    lp.inner.ready.extend(events.iter().filter_map(|event| match *event {
-        Event::Ready { token, readiness } => Some(Ready::Io(token, readiness)),
-        _ => None,
-    }));
+/// Phase 6: calls whoever the descriptors have by now. A panic ends one handler's turn and not the
+/// others'; what an abort leaves is still ready, and the next wait sees it again.
+#[inline(never)]
+pub(crate) fn run_events(
+    lp: &LoopRef,
+    events: impl IntoIterator<Item = Event>,
+    buffer: &mut Vec<u8>,
+) {
+    let mut events = events.into_iter();
+    let mut run_rest = || {
+        for event in events.by_ref() {
+            if let Event::Ready { token, readiness } = event {
+                run(lp, token, readiness, buffer);
+            }
+        }
+    };
+    while let Err(panic) = catch_panic(&mut run_rest) {
+        let mut context = ExceptionContext::new("an I/O handler failed");
+        context.failure = Some(Failure::Panic(panic));
+        guard::report(lp, context);
+    }
 }
 
-/// Phase 6: calls whoever the descriptor has, if the registration is still this one and still wants
-/// it.
-pub(crate) fn run_ready(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
+/// Calls the owner of a token, if the registration is still this one and still wants it.
+#[inline(always)]
+fn run(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
     let (handler, context, readiness) = {
         let io = lp.inner.io.borrow();
         let Some(entry) = io.get(token) else { return };
-        let Some(wanted) = entry.wanted else { return };
+        let readiness = entry.wanted.map_or(Readiness::NONE, |wanted| readiness.masked(wanted));
         match &entry.kind {
-            Kind::Handler { handler, context } => {
-                (handler.clone(), context.clone(), readiness.masked(wanted))
-            }
+            _ if readiness.is_empty() => return,
+            Kind::Handler { handler, context } => (handler.clone(), context.clone(), readiness),
             Kind::Callbacks(_) => {
                 drop(io);
                 return readers::run_callbacks(lp, token, readiness);
             }
         }
     };
+    if lp.inner.debug.get() {
+        return run_timed(lp, token, || context.run(|| handler.ready(readiness, buffer)));
+    }
+    context.run(|| handler.ready(readiness, buffer));
+}
+
+#[cold]
+fn run_timed(lp: &LoopRef, token: Token, call: impl FnOnce()) {
     let timing = Timing::start(lp, |context| context.subject = describe(lp, token));
-    guard::guarded(lp, "an I/O handler failed", move || {
-        if !readiness.is_empty() {
-            context.run(|| handler.ready(readiness, buffer));
-        }
-        drop((handler, context));
-    });
+    call();
     timing.finish(lp);
 }
 

@@ -14,7 +14,9 @@ pub(crate) enum Ready {
     Handle(Handle),
     /// A call from another thread.
     Remote(ThreadsafeHandle),
-    /// A descriptor that is ready, for whoever it has when this entry's turn comes.
+    /// The events of this iteration's wait, which stay where the selector wrote them.
+    Events,
+    /// A descriptor that is to be looked at though the selector said nothing of it.
     Io(Token, Readiness),
     /// A task's next step.
     Task(TaskKey),
@@ -28,7 +30,7 @@ impl Ready {
             Ready::Remote(handle) => {
                 handle.cancel();
             }
-            Ready::Io(..) | Ready::Task(_) => {}
+            Ready::Events | Ready::Io(..) | Ready::Task(_) => {}
         }
     }
 }
@@ -57,11 +59,6 @@ impl ReadyQueue {
     #[inline]
     pub(crate) fn push_handle(&self, handle: Handle) {
         self.incoming.borrow_mut().extend(Some(handle).into_iter().map(Ready::Handle));
-    }
-
-    #[inline]
-    pub(crate) fn extend(&self, entries: impl Iterator<Item = Ready>) {
-        self.incoming.borrow_mut().extend(entries);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

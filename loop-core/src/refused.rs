@@ -55,9 +55,16 @@ pub struct CloseWhileRunning;
 /// remote.call_soon(move || drop(not_send)).unwrap();
 /// ```
 ///
+/// ```compile_fail,E0277
+/// let remote = loop_core::EventLoop::new().unwrap().remote();
+/// let _ = remote.spawn(|| async { std::rc::Rc::new(()) });
+/// ```
+///
 /// ```
 /// fn is_send_and_sync<T: Send + Sync>() {}
 /// is_send_and_sync::<loop_core::Remote>();
+/// is_send_and_sync::<loop_core::RemoteFuture<std::cell::Cell<u32>>>();
+/// is_send_and_sync::<loop_core::RemoteError>();
 /// is_send_and_sync::<loop_core::Sleep>();
 /// is_send_and_sync::<loop_core::LoopError>();
 /// is_send_and_sync::<loop_core::TaskError>();

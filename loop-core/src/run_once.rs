@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use loop_selector::Events;
+use loop_selector::{Event, Events};
 use loop_timer::TimerKey;
 
 use crate::error::LoopError;
@@ -46,9 +46,11 @@ pub(crate) fn run_once(
     select(lp, &mut scratch.events, timeout)?;
     collect_inbox(lp);
     signals::collect(lp);
-    readiness::collect(lp, &scratch.events);
+    if !scratch.events.is_empty() {
+        lp.inner.ready.push(Ready::Events);
+    }
     collect_timers(lp);
-    run_ready(lp, &mut scratch.buffer, root);
+    run_ready(lp, scratch, root);
     Ok(())
 }
 
@@ -119,12 +121,16 @@ fn collect_timers(lp: &LoopRef) {
 }
 
 /// Phase 6 (B-LOOP-02).
-fn run_ready(lp: &LoopRef, buffer: &mut Vec<u8>, root: &mut Option<Root<'_>>) {
+fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
     let ready = &lp.inner.ready;
+    let buffer = &mut scratch.buffer;
     ready.begin_batch();
     while let Some(entry) = ready.next_of_batch() {
         match entry {
-            Ready::Io(token, readiness) => readiness::run_ready(lp, token, readiness, buffer),
+            Ready::Events => readiness::run_events(lp, scratch.events.iter().copied(), buffer),
+            Ready::Io(token, readiness) => {
+                readiness::run_events(lp, [Event::Ready { token, readiness }], buffer)
+            }
             Ready::Task(key) => task::step(lp, key, root),
             Ready::Handle(handle) => guard::run_handle(lp, handle),
             Ready::Remote(handle) => guard::run_remote(lp, handle),

@@ -26,7 +26,7 @@ impl Snapshot {
 
     /// Runs `f` with these values, and forgets what it writes. The previous values are restored
     /// when `f` returns or panics.
-    #[inline]
+    #[inline(always)]
     pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
         if values::is_trivial(&self.0) {
             let _forget = values::Forget;

@@ -15,12 +15,13 @@ fn main() -> std::io::Result<()> {
     run(async {
         let lp = LoopRef::current();
         let echo = async |mut reader: StreamReader, writer: StreamWriter| {
+            let mut buffer = [0; 4096];
             loop {
-                let data = reader.read(64 * 1024).await?;
-                if data.is_empty() {
+                let count = reader.read_into(&mut buffer).await?;
+                if count == 0 {
                     return std::io::Result::Ok(());
                 }
-                writer.write(&data);
+                writer.write(&buffer[..count]);
                 writer.drain().await?;
             }
         };

@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 
-use loop_core::{ExceptionContext, LoopRef};
+use loop_core::ExceptionContext;
 
-use crate::conn::Conn;
+use crate::conn::{Conn, Shared};
 use crate::protocol::Protocol;
 use crate::sock_addr::SockAddr;
 
@@ -31,7 +31,7 @@ const REPORT_REFUSED: u32 = 5;
 
 /// What is known of a connection also when it is gone (B-TRN-36).
 pub(crate) struct Info {
-    lp: LoopRef,
+    shared: Rc<Shared>,
     pub(crate) local: SockAddr,
     pub(crate) peer: SockAddr,
     /// Writes that came too late.
@@ -39,8 +39,8 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    pub(crate) fn new(lp: LoopRef, local: SockAddr, peer: SockAddr) -> Self {
-        Info { lp, local, peer, refused: Cell::new(0) }
+    pub(crate) fn new(shared: Rc<Shared>, local: SockAddr, peer: SockAddr) -> Self {
+        Info { shared, local, peer, refused: Cell::new(0) }
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -60,7 +60,7 @@ impl Info {
             let context =
                 ExceptionContext::warning("data written to a closed connection is dropped")
                     .with_subject(self.describe());
-            self.lp.report(&context);
+            self.shared.lp.report(&context);
         }
         WriteState::Closed
     }
@@ -89,6 +89,9 @@ impl Transport {
     /// the high-water mark. From the fifth write on that comes too late, each is reported (B-TRN-18).
     #[inline]
     pub fn write(&self, data: &[u8]) -> WriteState {
+        if self.info.shared.gather.take(self.conn.as_ptr(), data) {
+            return WriteState::Open;
+        }
         match self.conn.upgrade() {
             Some(conn) => conn.write(data),
             None => self.info.refuse(),

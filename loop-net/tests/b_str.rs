@@ -96,6 +96,25 @@ fn b_str_01_read_waits_only_while_nothing_is_there() {
 }
 
 #[test]
+fn b_str_01_read_into_fills_what_it_is_lent() {
+    for_each_backend(|world| {
+        let (mut reader, _writer, mut peer) = open(world);
+        world.block_on(async {
+            let mut lent = [0; 4];
+            assert_eq!(reader.read_into(&mut []).await.unwrap(), 0);
+            assert!(waits(reader.read_into(&mut lent)).await);
+            peer.write_all(b"hello").unwrap();
+            assert_eq!(reader.read_into(&mut lent).await.unwrap(), 4);
+            assert_eq!(&lent, b"hell");
+            assert_eq!(reader.read_into(&mut lent).await.unwrap(), 1);
+            assert_eq!(&lent, b"oell");
+            peer.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(reader.read_into(&mut lent).await.unwrap(), 0);
+        });
+    });
+}
+
+#[test]
 fn b_str_02_read_to_end_takes_however_much_there_is() {
     for_each_backend(|world| {
         let data: Vec<u8> = (0..20 * LIMIT).map(|i| (i / 7) as u8).collect();

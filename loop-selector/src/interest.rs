@@ -82,6 +82,11 @@ impl Readiness {
     /// A write would not block.
     pub const WRITABLE: Readiness = Readiness(WRITE);
 
+    /// Without a branch: this is asked for every event of a wait.
+    pub(crate) const fn new(readable: bool, writable: bool) -> Readiness {
+        Readiness((readable as u8 * READ) | (writable as u8 * WRITE))
+    }
+
     /// True if a read would not block.
     pub const fn is_readable(self) -> bool {
         self.0 & READ != 0

@@ -196,7 +196,8 @@ impl Registry {
     /// The event to report for what the kernel said about `token`: masked by the interest
     /// (B-SEL-18), and `None` if nothing is left of it or the registration is over (B-SEL-24).
     pub fn event(&self, token: Token, readiness: Readiness) -> Option<Event> {
-        let readiness = readiness.masked(self.get(token)?.interest?);
+        let interest = self.get(token)?.interest;
+        let readiness = interest.map_or(Readiness::NONE, |interest| readiness.masked(interest));
         (!readiness.is_empty()).then_some(Event::Ready { token, readiness })
     }
 }

@@ -54,14 +54,14 @@ impl<W: Copy> Bucket<W> {
         }
     }
 
-    /// Takes all entries out, block by block.
-    pub(crate) fn take(&mut self) -> impl Iterator<Item = Entry<W>> {
+    /// Takes all entries out, in blocks.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Vec<Entry<W>>> {
         let tail = mem::take(&mut self.tail);
-        mem::take(&mut self.full).into_iter().chain(Some(tail)).flatten()
+        mem::take(&mut self.full).into_iter().chain(Some(tail))
     }
 
     /// Drops the entries that `keep` refuses. Neighbours that fit in one block are joined.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Entry<W>) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&mut Entry<W>) -> bool) {
         sift(&mut self.tail, &mut keep);
         for mut block in mem::take(&mut self.full) {
             sift(&mut block, &mut keep);
@@ -78,7 +78,7 @@ impl<W: Copy> Bucket<W> {
     pub(crate) fn retain_block(
         &mut self,
         index: usize,
-        keep: impl FnMut(&Entry<W>) -> bool,
+        keep: impl FnMut(&mut Entry<W>) -> bool,
     ) -> Option<usize> {
         let full = self.full.len();
         if index > full {
@@ -104,12 +104,17 @@ impl<W: Copy> Bucket<W> {
 
 /// `Vec::retain` without a branch: whether an entry is live takes a look at a distant place in
 /// memory, and many of those looks can be under way at once if none decides where to go next.
-pub(crate) fn sift<W: Copy>(entries: &mut Vec<Entry<W>>, mut keep: impl FnMut(&Entry<W>) -> bool) {
+/// `keep` may change what it keeps.
+pub(crate) fn sift<W: Copy>(
+    entries: &mut Vec<Entry<W>>,
+    mut keep: impl FnMut(&mut Entry<W>) -> bool,
+) {
     let mut kept = 0;
     for index in 0..entries.len() {
-        let entry = entries[index];
+        let mut entry = entries[index];
+        let live = keep(&mut entry);
         entries[kept] = entry;
-        kept += usize::from(keep(&entry));
+        kept += usize::from(live);
     }
     entries.truncate(kept);
 }

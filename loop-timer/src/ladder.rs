@@ -21,7 +21,8 @@ const RUN: usize = 128;
 /// of the highest digit in which the two differ, in the bucket of that digit: so the first bucket
 /// of the lowest rung is always the earliest. When nothing is near, `base` moves to that bucket and
 /// its entries come down: sorted into `run` if they are few, else to the buckets of lower rungs.
-/// What is added at or before `base` later on goes to `early`.
+/// What is added at or before `base` later on goes to `early`. An entry on its way down is brought up
+/// to date: one that died goes no further, and one that was put off goes back up.
 pub(crate) struct Ladder<W> {
     /// The latest first.
     run: Vec<Entry<W>>,
@@ -81,10 +82,10 @@ impl<W: Deadline> Ladder<W> {
         }
     }
 
-    /// The first entry. `live` says which entries are worth keeping; others may be dropped.
-    pub(crate) fn first(&mut self, live: impl Fn(&Entry<W>) -> bool) -> Option<&Entry<W>> {
+    /// The first entry. `update` may put an entry off, and says which are worth keeping.
+    pub(crate) fn first(&mut self, update: impl FnMut(&mut Entry<W>) -> bool) -> Option<&Entry<W>> {
         if self.run.is_empty() && self.early.is_empty() {
-            self.refill(live);
+            self.refill(update);
         }
         match (self.run.last(), self.early.peek()) {
             (Some(run), Some(early)) => Some(run.max(early)),
@@ -141,7 +142,7 @@ impl<W: Deadline> Ladder<W> {
     }
 
     #[inline(never)]
-    fn refill(&mut self, live: impl Fn(&Entry<W>) -> bool) {
+    fn refill(&mut self, mut update: impl FnMut(&mut Entry<W>) -> bool) {
         while self.run.is_empty() {
             let rung = match self.occupied.iter().position(|&digits| digits != 0) {
                 Some(rung) => rung,
@@ -156,20 +157,41 @@ impl<W: Deadline> Ladder<W> {
                 self.base = lowest | ((1 << (rung as u32 * BITS)) - 1);
                 bucket.append_to(&mut self.run);
                 let all = self.run.len();
-                sift(&mut self.run, &live);
+                sift(&mut self.run, &mut update);
                 self.len -= all - self.run.len();
                 self.run.sort_unstable();
+                self.put_off();
             } else {
                 self.base = lowest;
-                for entry in bucket.take() {
-                    let tick = entry.when.ticks(self.origin.unwrap_or(entry.when));
-                    if tick > lowest {
-                        self.place(tick, entry);
-                    } else {
-                        self.run.push(entry);
+                for mut block in bucket.take() {
+                    let all = block.len();
+                    sift(&mut block, &mut update);
+                    self.len -= all - block.len();
+                    for entry in block {
+                        let tick = entry.when.ticks(self.origin.unwrap_or(entry.when));
+                        if tick > lowest {
+                            self.place(tick, entry);
+                        } else {
+                            self.run.push(entry);
+                        }
                     }
                 }
                 self.run.sort_unstable();
+            }
+        }
+    }
+
+    /// Entries that were put off beyond `base` go from the run to where they belong now.
+    fn put_off(&mut self) {
+        let base = self.base;
+        let origin = self.origin;
+        let tick = |entry: &Entry<W>| entry.when.ticks(origin.unwrap_or(entry.when));
+        let later = self.run.partition_point(|entry| tick(entry) > base);
+        for entry in self.run.drain(..later).collect::<Vec<_>>() {
+            match tick(&entry) {
+                tick if tick > base => self.place(tick, entry),
+                // Of a `Deadline` whose ticks do not follow its order.
+                _ => self.early.push(entry),
             }
         }
     }
@@ -196,7 +218,7 @@ impl<W: Deadline> Ladder<W> {
     }
 
     /// Drops the entries that `keep` refuses.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Entry<W>) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&mut Entry<W>) -> bool) {
         self.retain_near(&mut keep);
         self.len = self.run.len() + self.early.len();
         for (bucket, index) in self.buckets.iter_mut().zip(0..) {
@@ -213,7 +235,7 @@ impl<W: Deadline> Ladder<W> {
     /// Drops the entries that `keep` refuses from the next block, or in their turn from `run` and
     /// `early`. How many entries it looked at. An entry that moves is met all the same when the
     /// sweep comes round again, or dropped by `first`.
-    pub(crate) fn sweep(&mut self, mut keep: impl FnMut(&Entry<W>) -> bool) -> usize {
+    pub(crate) fn sweep(&mut self, mut keep: impl FnMut(&mut Entry<W>) -> bool) -> usize {
         while let Some(bucket) = self.buckets.get_mut(self.cursor.0) {
             let before = bucket.len();
             match bucket.retain_block(self.cursor.1, &mut keep) {
@@ -233,7 +255,7 @@ impl<W: Deadline> Ladder<W> {
         self.retain_near(keep)
     }
 
-    fn retain_near(&mut self, mut keep: impl FnMut(&Entry<W>) -> bool) -> usize {
+    fn retain_near(&mut self, mut keep: impl FnMut(&mut Entry<W>) -> bool) -> usize {
         let seen = self.run.len() + self.early.len();
         let mut early = mem::take(&mut self.early).into_vec();
         sift(&mut early, &mut keep);

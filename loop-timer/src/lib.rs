@@ -27,7 +27,9 @@
 //! rung. A deadline goes into the bucket of the highest digit in which it differs from what is near,
 //! in a few instructions whether it is near or far. When the time of a bucket comes, it is sorted if
 //! it is small, or spread over the rungs below. So most timers are never compared with another one,
-//! and what was cancelled in time is never sorted.
+//! and what was cancelled in time is never sorted. A timer that is put off stays where it is, and
+//! moves on when the bucket's time comes: [`reschedule`](TimerHeap::reschedule) to a later deadline
+//! takes a few instructions, and no memory.
 //!
 //! This asks a little more of a deadline than an order: see [`Deadline`]. The ladder's bad day is a
 //! far deadline that is looked at, because nothing comes before it, followed by many insertions

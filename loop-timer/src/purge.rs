@@ -15,10 +15,12 @@ pub enum PurgePolicy {
     Asyncio,
     /// A little at a time: each call looks at eight entries, or at a block of 256 after 32 calls,
     /// and goes round and round as long as any entry is cancelled and more than 100 are held. No
-    /// pause grows with the number of timers, with one exception: what is due next is looked at
-    /// in one go. That is a hundred entries or so, unless more timers share one tick, or are
-    /// inserted before deadlines that were popped already. At most max(100, 2 x live) entries are
-    /// held, usually fewer than with asyncio's rule, for about twice the work.
+    /// purge's pause grows with the number of timers, with one exception: what is due next is
+    /// looked at in one go. That is a hundred entries or so, unless more timers share one tick, or
+    /// are inserted before deadlines that were popped already. For the same reason a timer that is
+    /// put off is not left to be filed again later, with all others, but is filed at once. At most
+    /// max(100, 2 x live) entries are held, usually fewer than with asyncio's rule, for about twice
+    /// the work.
     Gradual,
     /// Never by itself: an entry stays until its deadline comes to the head of the heap, or
     /// [`TimerHeap::purge`](crate::TimerHeap::purge) is called. Memory is then bounded only by

@@ -6,7 +6,8 @@
 pub struct Statistics {
     /// Timers that are waiting.
     pub live: usize,
-    /// Entries in the heap whose timer was cancelled or rescheduled: exactly those, no more.
+    /// Entries in the heap whose timer was cancelled, or has another entry since it was rescheduled:
+    /// exactly those, no more.
     pub cancelled: usize,
     /// Sweeps over the whole heap so far, asked for or by policy.
     pub purges: u64,

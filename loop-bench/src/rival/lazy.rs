@@ -44,10 +44,21 @@ impl<Q: Queue> Lazy<Q> {
         let Slot::Live { generation, id, .. } = *place else {
             unreachable!("only live timers are taken")
         };
-        *place = Slot::Free { generation: generation.wrapping_add(1), next: self.free };
-        self.free = slot;
+        let generation = generation.wrapping_add(1);
+        *place = Slot::Free { generation, next: self.free };
+        // A slot whose generations are used up is retired: no key may ever come true again.
+        if generation != 0 {
+            self.free = slot;
+        }
         self.live -= 1;
         id
+    }
+
+    /// The next number, to keep ties in order. A run of the benchmark draws few of them, so their
+    /// end is a panic here, where `loop-timer` would start anew.
+    fn draw_seq(&mut self) -> u32 {
+        self.seq = self.seq.checked_add(1).expect("fewer than 2^32 insertions");
+        self.seq
     }
 
     fn purge_if_due(&mut self) {
@@ -74,8 +85,7 @@ impl<Q: Queue> TimerStore for Lazy<Q> {
     }
 
     fn insert(&mut self, when: u64, id: u32) -> (u32, u32) {
-        self.seq += 1;
-        let seq = self.seq;
+        let seq = self.draw_seq();
         let mut slot = self.free;
         let mut generation = 0;
         if let Some(place) = self.slots.get_mut(slot as usize) {
@@ -103,14 +113,14 @@ impl<Q: Queue> TimerStore for Lazy<Q> {
     }
 
     fn reschedule(&mut self, key: (u32, u32), to: u64) -> (u32, u32) {
-        self.seq += 1;
+        let number = self.draw_seq();
         match &mut self.slots[key.0 as usize] {
             Slot::Live { generation, seq, when, .. } if *generation == key.1 => {
-                (*seq, *when) = (self.seq, to);
+                (*seq, *when) = (number, to);
             }
             _ => panic!("the workload moves live timers only"),
         }
-        self.queue.push(Entry { when: to, seq: self.seq, slot: key.0 });
+        self.queue.push(Entry { when: to, seq: number, slot: key.0 });
         self.purge_if_due();
         key
     }
@@ -124,7 +134,9 @@ impl<Q: Queue> TimerStore for Lazy<Q> {
                 return None;
             } else {
                 self.queue.pop();
-                return Some(self.take(first.slot));
+                let id = self.take(first.slot);
+                self.purge_if_due();
+                return Some(id);
             }
         }
     }

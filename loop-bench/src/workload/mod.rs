@@ -7,6 +7,7 @@ mod ready;
 mod select;
 mod timer_bars;
 mod timer_loads;
+mod timer_order;
 mod timers;
 mod wake;
 

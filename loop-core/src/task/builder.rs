@@ -81,7 +81,7 @@ impl TaskBuilder {
         self.spawn_at(lp, Location::caller(), future)
     }
 
-    pub(super) fn spawn_at<F: Future + 'static>(
+    pub(crate) fn spawn_at<F: Future + 'static>(
         self,
         lp: &LoopRef,
         site: &'static Location<'static>,

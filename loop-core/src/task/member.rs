@@ -1,7 +1,11 @@
 //! A task among others, all awaited by one: what combinators need of it.
 
+use std::panic::Location;
 use std::rc::Rc;
 
+use loop_handle::Handle;
+
+use super::cell::TaskKey;
 use super::handle::Task;
 use super::join::{Header, Outcome};
 use super::state::{DONE, IGNORED, POLLED};
@@ -53,6 +57,20 @@ impl<T: 'static> Task<T> {
             drop(self.take_result());
         }
         self.detach();
+    }
+
+    /// Queues `take` with the task at its end. If the loop closes first, both are dropped.
+    pub(crate) fn hand_over(
+        self,
+        site: &'static Location<'static>,
+        take: impl FnOnce(Self) + 'static,
+    ) {
+        let join = self.join.clone();
+        join.header.add_callback(Handle::once_at(site, None, move || take(self)));
+    }
+
+    pub(crate) fn key(&self) -> TaskKey {
+        self.join.header.key.get()
     }
 
     /// Whether the task has ended with a panic, with its loop, or with a value that `is_err` says is an

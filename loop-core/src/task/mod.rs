@@ -16,7 +16,7 @@ mod watch;
 pub(crate) use cell::{TaskKey, TaskTable};
 pub(crate) use spawn::{add_root, remove_root};
 pub(crate) use step::{Root, drop_all, schedule, step};
-pub(crate) use task_ref::cancel_all;
+pub(crate) use task_ref::{cancel_all, find};
 
 pub use builder::TaskBuilder;
 pub use handle::{CancelOnDrop, Task};

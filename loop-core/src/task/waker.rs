@@ -25,6 +25,16 @@ impl Wake for Target {
     /// inbox. A finished task, and a closed loop, make it a no-op (B-TASK-26, B-TASK-27).
     fn wake_by_ref(self: &Arc<Self>) {
         let key = TaskKey::from_bits(self.key.load(Ordering::Relaxed));
+        if !current::with_running(self.inbox.loop_id, |inner| schedule(inner, key)) {
+            self.wake_idle(key);
+        }
+    }
+}
+
+impl Target {
+    /// The task's loop does not run on this thread, or not at all.
+    #[cold]
+    fn wake_idle(&self, key: TaskKey) {
         match current::find(self.inbox.loop_id) {
             Some(inner) => schedule(&inner, key),
             None => drop(self.inbox.send(Message::Wake(key))),

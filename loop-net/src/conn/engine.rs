@@ -3,14 +3,13 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::ptr;
 use std::rc::{Rc, Weak};
 
 use loop_core::{
     ExceptionContext, Failure, IoHandler, LoopFuture, LoopRef, PanicError, Readiness, Token,
-    catch_panic,
 };
 
+use super::gather::Gather;
 use super::state::{Actions, State};
 use super::write_buf::WriteBuf;
 use crate::error::{NetError, named};
@@ -25,16 +24,12 @@ const HIGH_WATER: usize = 64 * 1024;
 /// What the connections of one loop share, so that an idle one owns no buffer.
 pub(crate) struct Shared {
     pub(crate) lp: LoopRef,
-    /// What the outermost running hook has written, and whose hook that is. A hook inside another's
-    /// (a write to another connection that fills its buffer calls `pause_writing` there) gathers
-    /// nothing: its writes are sent at once.
-    pub(super) gather: RefCell<Vec<u8>>,
-    pub(super) gatherer: Cell<*const Conn>,
+    pub(crate) gather: Gather,
 }
 
 impl Shared {
     pub(crate) fn new(lp: LoopRef) -> Rc<Self> {
-        Rc::new(Shared { lp, gather: RefCell::default(), gatherer: Cell::new(ptr::null()) })
+        Rc::new(Shared { lp, gather: Gather::new() })
     }
 
     /// Reports a panic of user code that concerns a connection.
@@ -62,9 +57,6 @@ pub(crate) struct Conn {
     pub(super) buf: RefCell<WriteBuf>,
     pub(super) low: Cell<usize>,
     pub(super) high: Cell<usize>,
-    /// Whether more is buffered than the marks allow, and what the protocol was told of that.
-    pub(super) full: Cell<bool>,
-    pub(super) told_full: Cell<bool>,
     error: Cell<Option<NetError>>,
     pub(super) info: Rc<Info>,
 }
@@ -79,7 +71,7 @@ impl Conn {
         owner: Option<Box<dyn Any>>,
         made: Option<LoopFuture<()>>,
     ) -> Rc<Conn> {
-        let info = Info::new(shared.lp.clone(), socket.local_addr(), socket.peer_addr());
+        let info = Info::new(shared.clone(), socket.local_addr(), socket.peer_addr());
         let conn = Rc::new_cyclic(|me| Conn {
             socket: Rc::new(socket),
             protocol: Cell::new(Some(protocol)),
@@ -91,8 +83,6 @@ impl Conn {
             buf: RefCell::default(),
             low: Cell::new(HIGH_WATER / 4),
             high: Cell::new(HIGH_WATER),
-            full: Cell::new(false),
-            told_full: Cell::new(false),
             error: Cell::new(None),
             info: Rc::new(info),
         });
@@ -157,8 +147,16 @@ impl Conn {
         }
     }
 
+    /// Notes something in the state that asks for nothing to be done.
+    pub(super) fn note(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.get();
+        change(&mut state);
+        self.state.set(state);
+    }
+
     /// Makes a transition and does what it asks for.
     pub(super) fn advance(&self, transition: impl FnOnce(&mut State) -> Actions) {
+        self.shared.gather.disturb(self);
         let mut state = self.state.get();
         let actions = transition(&mut state);
         self.state.set(state);
@@ -176,7 +174,7 @@ impl Conn {
 
     /// Registers the socket, or says what is wanted of it now.
     pub(super) fn arm(&self) {
-        let interest = self.state.get().interest(!self.buf.borrow().is_empty());
+        let interest = self.state.get().interest();
         let lp = &self.shared.lp;
         if let Some(token) = self.token.get() {
             lp.set_interest(token, interest);
@@ -198,9 +196,8 @@ impl Conn {
     fn lose(&self) {
         self.buf.borrow_mut().clear();
         if self.gathers() {
-            self.shared.gather.borrow_mut().clear();
+            self.shared.gather.clear();
         }
-        self.full.set(false);
         // Before the registration goes: it may be what keeps the connection alive.
         if let Some(me) = self.me.upgrade() {
             self.shared.lp.call_soon(move || me.lost());
@@ -212,19 +209,20 @@ impl Conn {
 
     fn lost(&self) {
         let error = self.error.take();
-        let called = self.call(|protocol| catch_panic(|| protocol.connection_lost(error.as_ref())));
+        let called = self.call(|protocol| protocol.connection_lost(error.as_ref()));
         if let Some(Err(panic)) = called {
-            self.report("connection_lost failed", panic);
+            self.report("connection_lost failed", panic.into_error());
         }
     }
 }
 
 impl IoHandler for Conn {
     fn ready(&self, readiness: Readiness, buffer: &mut Vec<u8>) {
-        if readiness.is_readable() && self.state.get().is_reading() {
+        // Both are wanted at this moment, or they would not be here.
+        if readiness.is_readable() {
             self.read_ready(buffer);
         }
-        if readiness.is_writable() && !self.buf.borrow().is_empty() {
+        if readiness.is_writable() && self.state.get().has_buffered() {
             self.write_ready();
         }
     }

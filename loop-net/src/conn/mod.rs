@@ -1,6 +1,7 @@
 //! A connection: pure state, a write buffer, and the engine that moves bytes.
 
 mod engine;
+mod gather;
 mod hooks;
 mod reading;
 mod state;

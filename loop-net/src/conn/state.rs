@@ -42,23 +42,29 @@ impl Actions {
 /// | `EOF_SENT` | it is shut down |
 /// | `CLOSING` | not `Open`: closed by the user, or lost |
 /// | `LOST` | `Lost`; always with `CLOSING` |
+/// | `FULL` | more is buffered than the marks allow |
+/// | `TOLD_FULL` | the protocol was told to pause writing, and not yet to resume |
+/// | `BUFFERED` | bytes wait for the socket |
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct State(u8);
+pub(crate) struct State(u16);
 
-const MADE: u8 = 1 << 0;
-const PAUSED: u8 = 1 << 1;
-const EOF_SEEN: u8 = 1 << 2;
-const EOF_QUEUED: u8 = 1 << 3;
-const EOF_SENT: u8 = 1 << 4;
-const CLOSING: u8 = 1 << 5;
-const LOST: u8 = 1 << 6;
+const MADE: u16 = 1 << 0;
+const PAUSED: u16 = 1 << 1;
+const EOF_SEEN: u16 = 1 << 2;
+const EOF_QUEUED: u16 = 1 << 3;
+const EOF_SENT: u16 = 1 << 4;
+const CLOSING: u16 = 1 << 5;
+const LOST: u16 = 1 << 6;
+const FULL: u16 = 1 << 7;
+const TOLD_FULL: u16 = 1 << 8;
+const BUFFERED: u16 = 1 << 9;
 
 impl State {
     pub(crate) const fn new() -> Self {
         State(0)
     }
 
-    fn has(self, bits: u8) -> bool {
+    fn has(self, bits: u16) -> bool {
         self.0 & bits != 0
     }
 
@@ -68,6 +74,44 @@ impl State {
 
     pub(crate) fn is_closing(self) -> bool {
         self.has(CLOSING)
+    }
+
+    /// Whether a small write concerns nothing but the socket.
+    pub(crate) fn is_quiet(self) -> bool {
+        !self.has(EOF_QUEUED | CLOSING | LOST | FULL | TOLD_FULL | BUFFERED)
+    }
+
+    pub(crate) fn is_full(self) -> bool {
+        self.has(FULL)
+    }
+
+    /// Whether the protocol believes something else of the buffer than what is true.
+    pub(crate) fn is_unsettled(self) -> bool {
+        self.has(FULL | TOLD_FULL) && self.has(FULL) != self.has(TOLD_FULL)
+    }
+
+    pub(crate) fn has_buffered(self) -> bool {
+        self.has(BUFFERED)
+    }
+
+    pub(crate) fn set_full(&mut self, full: bool) {
+        self.set(FULL, full);
+    }
+
+    pub(crate) fn set_told_full(&mut self, full: bool) {
+        self.set(TOLD_FULL, full);
+    }
+
+    pub(crate) fn set_buffered(&mut self, buffered: bool) {
+        self.set(BUFFERED, buffered);
+    }
+
+    fn set(&mut self, bits: u16, on: bool) {
+        if on {
+            self.0 |= bits;
+        } else {
+            self.0 &= !bits;
+        }
     }
 
     /// After a kept-open end of file nothing is read any more (B-TRN-27).
@@ -89,8 +133,8 @@ impl State {
         self.has(CLOSING | EOF_QUEUED)
     }
 
-    pub(crate) fn interest(self, buffered: bool) -> Option<Interest> {
-        match (self.is_reading(), buffered && !self.is_lost()) {
+    pub(crate) fn interest(self) -> Option<Interest> {
+        match (self.is_reading(), self.has_buffered() && !self.is_lost()) {
             (true, true) => Some(Interest::READ | Interest::WRITE),
             (true, false) => Some(Interest::READ),
             (false, true) => Some(Interest::WRITE),
@@ -120,6 +164,7 @@ impl State {
             return Actions::NONE;
         }
         self.0 |= CLOSING | LOST;
+        self.0 &= !(FULL | BUFFERED);
         Actions::LOSE
     }
 
@@ -210,7 +255,8 @@ mod tests {
         assert_eq!(state.made(), Actions::NONE);
         assert_eq!(state.pause_reading(true), Actions::NONE);
         assert_eq!(state.write_eof(false), Actions::NONE);
-        assert_eq!(state.interest(true), None);
+        state.set_buffered(true);
+        assert_eq!(state.interest(), None);
     }
 
     #[test]
@@ -220,7 +266,8 @@ mod tests {
         assert!(!state.is_reading());
         state.pause_reading(true);
         state.pause_reading(false);
-        assert_eq!(state.interest(false), None);
-        assert_eq!(state.interest(true), Some(Interest::WRITE));
+        assert_eq!(state.interest(), None);
+        state.set_buffered(true);
+        assert_eq!(state.interest(), Some(Interest::WRITE));
     }
 }

@@ -1,15 +1,12 @@
 //! From the user to the socket.
 
 use std::io::{self, IoSlice};
-use std::ptr;
 
 use super::engine::{Conn, is_transient};
+use super::gather::forget;
 use super::state::State;
 use crate::socket::MAX_PIECES;
 use crate::transport::WriteState;
-
-/// A gather buffer that grew beyond this is given back to the allocator.
-const KEEP_GATHER: usize = 256 * 1024;
 
 /// What became of bytes that were to be sent.
 enum Sent {
@@ -26,58 +23,45 @@ struct Gathering<'a>(&'a Conn);
 impl<'a> Gathering<'a> {
     /// `None` while something is gathered already.
     fn enter(conn: &'a Conn) -> Option<Self> {
-        if !conn.shared.gatherer.get().is_null() {
-            return None;
-        }
-        conn.shared.gatherer.set(conn);
-        Some(Gathering(conn))
+        conn.shared.gather.begin(conn, false).then_some(Gathering(conn))
     }
 }
 
 impl Drop for Gathering<'_> {
     fn drop(&mut self) {
         self.0.send_gathered();
-        self.0.shared.gatherer.set(ptr::null());
+        self.0.shared.gather.end();
     }
 }
 
 impl Conn {
     pub(crate) fn buffered(&self) -> usize {
-        let gathered = if self.gathers() { self.shared.gather.borrow().len() } else { 0 };
-        self.buf.borrow().len() + gathered
+        self.buf.borrow().len() + self.shared.gather.len_for(self)
     }
 
     pub(super) fn gathers(&self) -> bool {
-        ptr::eq(self.shared.gatherer.get(), self)
+        self.shared.gather.belongs_to(self)
     }
 
-    #[inline]
     pub(crate) fn write(&self, data: &[u8]) -> WriteState {
-        if self.gathers()
-            && self.state.get().takes_writes(|| false)
-            && self.gather_within_marks(data)
-        {
-            return WriteState::Open;
+        // The common case outside a hook: nothing is buffered, and the socket takes it all.
+        if self.state.get().is_quiet() && !self.gathers() && !data.is_empty() {
+            let result = self.socket.send(data);
+            if matches!(result, Ok(count) if count == data.len()) {
+                return WriteState::Open;
+            }
+            let sent = self.keep_rest(data, result);
+            self.after_send(sent);
+            return self.after_write();
         }
         self.write_pieces(&[data])
-    }
-
-    /// The common case: the running hook writes, and the marks are not concerned.
-    #[inline]
-    fn gather_within_marks(&self, data: &[u8]) -> bool {
-        let mut gather = self.shared.gather.borrow_mut();
-        let size = gather.len() + data.len() + self.buf.borrow().len();
-        let within = size <= self.high.get() && !self.full.get();
-        if within {
-            gather.extend_from_slice(data);
-        }
-        within
     }
 
     pub(crate) fn write_pieces(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
         if !self.takes_writes() {
             return self.info.refuse();
         }
+        self.shared.gather.disturb(self);
         // Several pieces leave in one call also where no hook gathers them.
         let gathering = if pieces.len() > 1 { Gathering::enter(self) } else { None };
         for piece in pieces {
@@ -101,7 +85,7 @@ impl Conn {
         if !self.gathers() {
             return self.send(data);
         }
-        self.shared.gather.borrow_mut().extend_from_slice(data);
+        self.shared.gather.push(data);
         if self.buffered() > self.high.get() {
             // More than the high-water mark before the hook has returned.
             self.send_gathered();
@@ -113,7 +97,7 @@ impl Conn {
         if self.is_unsettled() {
             self.settle();
         }
-        match (self.state.get().is_lost(), self.full.get()) {
+        match (self.state.get().is_lost(), self.state.get().is_full()) {
             (true, _) => WriteState::Closed,
             (false, true) => WriteState::Full,
             (false, false) => WriteState::Open,
@@ -123,26 +107,49 @@ impl Conn {
     /// Sends what the running hook has written so far.
     #[inline(always)]
     pub(super) fn send_gathered(&self) {
-        let sent = {
-            let mut gathered = self.shared.gather.borrow_mut();
-            if gathered.is_empty() {
-                return;
+        let gather = &self.shared.gather;
+        if !gather.is_quiet() {
+            return self.send_disturbed();
+        }
+        let mut bytes = gather.bytes();
+        if bytes.is_empty() {
+            return;
+        }
+        match self.socket.send(&bytes) {
+            Ok(count) if count == bytes.len() => forget(&mut bytes),
+            result => {
+                drop(bytes);
+                self.sent_less(result);
             }
-            let sent = self.try_send(&gathered);
-            gathered.clear();
-            gathered.shrink_to(KEEP_GATHER);
-            sent
-        };
-        if !matches!(sent, Sent::All) || self.full.get() || self.state.get().awaits_flush() {
-            self.after_gathered(sent);
         }
     }
 
+    /// The hook has done more than to write a little.
     #[inline(never)]
+    fn send_disturbed(&self) {
+        let gather = &self.shared.gather;
+        let sent = {
+            let bytes = gather.bytes();
+            if bytes.is_empty() {
+                return;
+            }
+            self.try_send(&bytes)
+        };
+        self.after_gathered(sent);
+    }
+
+    /// The socket did not take all of what the hook has written.
+    #[inline(never)]
+    fn sent_less(&self, result: io::Result<usize>) {
+        let sent = self.keep_rest(&self.shared.gather.bytes(), result);
+        self.after_gathered(sent);
+    }
+
     fn after_gathered(&self, sent: Sent) {
+        self.shared.gather.clear();
         self.after_send(sent);
         self.measure();
-        if self.state.get().awaits_flush() && self.buf.borrow().is_empty() {
+        if self.state.get().awaits_flush() && !self.state.get().has_buffered() {
             self.advance(State::flushed);
         }
     }
@@ -154,20 +161,24 @@ impl Conn {
 
     /// Sends what the socket takes now and buffers the rest; behind buffered bytes it only buffers
     /// (B-TRN-07, B-TRN-08).
-    #[inline(always)]
     fn try_send(&self, data: &[u8]) -> Sent {
-        let mut buf = self.buf.borrow_mut();
-        if !buf.is_empty() {
-            buf.push(data);
+        if self.state.get().has_buffered() {
+            self.buf.borrow_mut().push(data);
             return Sent::All;
         }
-        let rest = match self.socket.send(data) {
+        self.keep_rest(data, self.socket.send(data))
+    }
+
+    /// Buffers what a send has left.
+    fn keep_rest(&self, data: &[u8], result: io::Result<usize>) -> Sent {
+        let rest = match result {
             Ok(count) if count == data.len() => return Sent::All,
             Ok(count) => &data[count..],
             Err(error) if is_transient(&error) => data,
             Err(error) => return Sent::Failed(error),
         };
-        buf.push(rest);
+        self.buf.borrow_mut().push(rest);
+        self.note(|state| state.set_buffered(true));
         Sent::Buffering
     }
 
@@ -183,9 +194,9 @@ impl Conn {
     pub(super) fn measure(&self) {
         let size = self.buffered();
         if size > self.high.get() {
-            self.full.set(true);
+            self.note(|state| state.set_full(true));
         } else if size <= self.low.get() {
-            self.full.set(false);
+            self.note(|state| state.set_full(false));
         }
     }
 
@@ -199,18 +210,25 @@ impl Conn {
             self.socket.send_vectored(&slices[..count])
         };
         match sent {
-            Ok(count) => self.buf.borrow_mut().consume(count),
+            Ok(count) => self.consume(count),
             Err(error) if is_transient(&error) => return,
             Err(error) => return self.fail("write to", error),
         }
         self.measure();
         self.settle();
-        if self.buf.borrow().is_empty() {
+        if !self.state.get().has_buffered() {
             self.advance(State::flushed);
             if !self.state.get().is_lost() {
                 self.arm();
             }
         }
+    }
+
+    fn consume(&self, count: usize) {
+        let mut buf = self.buf.borrow_mut();
+        buf.consume(count);
+        let buffered = !buf.is_empty();
+        self.note(|state| state.set_buffered(buffered));
     }
 
     pub(crate) fn write_eof(&self) {
@@ -223,8 +241,10 @@ impl Conn {
     }
 
     pub(crate) fn set_limits(&self, low: usize, high: usize) {
+        self.shared.gather.disturb(self);
         self.low.set(low);
-        self.high.set(high);
+        // No buffer grows beyond this; one more must still be a number.
+        self.high.set(high.min(isize::MAX as usize));
         self.measure();
         self.settle();
     }

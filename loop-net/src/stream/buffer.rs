@@ -1,5 +1,8 @@
 //! Bytes that came in and were not read yet.
 
+/// An idle stream keeps no more memory than this for what comes next.
+const KEEP: usize = 4096;
+
 /// A byte queue in one allocation. Appending and taking are linear in the bytes moved, amortised.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
@@ -27,7 +30,12 @@ impl Buffer {
             self.bytes.drain(..self.start);
             self.start = 0;
         }
-        self.bytes.extend_from_slice(data);
+        if self.bytes.capacity() == 0 {
+            // Exactly as much as there is: one that is taken whole is the user's.
+            self.bytes = data.to_vec();
+        } else {
+            self.bytes.extend_from_slice(data);
+        }
     }
 
     /// Forgets the first `count` bytes.
@@ -37,7 +45,18 @@ impl Buffer {
         if self.is_empty() {
             self.bytes.clear();
             self.start = 0;
+            if self.bytes.capacity() > KEEP {
+                self.bytes = Vec::new();
+            }
         }
+    }
+
+    /// Moves as many bytes as there are and `into` takes.
+    pub(crate) fn copy_into(&mut self, into: &mut [u8]) -> usize {
+        let count = into.len().min(self.len());
+        into[..count].copy_from_slice(&self.as_slice()[..count]);
+        self.consume(count);
+        count
     }
 
     /// The first `count` bytes, in a vector of their own. All of them cost no copy.

@@ -3,6 +3,7 @@
 mod buffer;
 mod protocol;
 mod reader;
+mod wake;
 mod writer;
 
 pub(crate) use protocol::StreamProtocol;

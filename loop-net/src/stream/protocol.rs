@@ -3,12 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Waker};
 
 use loop_core::LoopError;
 
 use super::buffer::Buffer;
 use super::reader::StreamReader;
+use super::wake::{ReaderWaker, Wakers};
 use super::writer::StreamWriter;
 use crate::error::NetError;
 use crate::protocol::{KeepOpen, Protocol};
@@ -30,7 +30,10 @@ pub(crate) struct Stream {
     read_paused: Cell<bool>,
     /// The reader was dropped: what comes in is thrown away.
     pub(crate) unread: Cell<bool>,
-    wakers: RefCell<Vec<Waker>>,
+    /// Whoever waits for bytes or the end.
+    pub(crate) reader: ReaderWaker,
+    /// Whoever waits for room to write, or for the end of the connection.
+    pub(crate) writers: Wakers,
 }
 
 impl Stream {
@@ -43,32 +46,9 @@ impl Stream {
             full: Cell::new(false),
             read_paused: Cell::new(false),
             unread: Cell::new(false),
-            wakers: RefCell::default(),
+            reader: ReaderWaker::default(),
+            writers: Wakers::default(),
         })
-    }
-
-    /// Wakes this task with the next change. All waiters are woken by every change: there are the
-    /// reader and whoever drains.
-    pub(crate) fn wait(&self, cx: &mut Context<'_>) {
-        if self.wakers.borrow().iter().any(|waker| waker.will_wake(cx.waker())) {
-            return;
-        }
-        let waker = cx.waker().clone();
-        self.wakers.borrow_mut().push(waker);
-    }
-
-    pub(crate) fn changed(&self) {
-        if self.wakers.borrow().is_empty() {
-            return;
-        }
-        let mut wakers = std::mem::take(&mut *self.wakers.borrow_mut());
-        for waker in wakers.drain(..) {
-            waker.wake();
-        }
-        let mut current = self.wakers.borrow_mut();
-        if current.is_empty() {
-            *current = wakers;
-        }
     }
 
     /// The connection is over.
@@ -78,11 +58,15 @@ impl Stream {
         self.eof.set(true);
         self.full.set(false);
         self.lost.set(true);
-        self.changed();
+        self.reader.wake();
+        self.writers.wake();
     }
 
     /// The stored error, made anew.
     pub(crate) fn failure(&self) -> Option<io::Error> {
+        if !self.lost.get() {
+            return None;
+        }
         self.error.borrow().as_ref().map(|error| error.to_io())
     }
 
@@ -136,18 +120,21 @@ impl Protocol for StreamProtocol {
         if self.stream.unread.get() {
             return;
         }
-        self.stream.buffer.borrow_mut().push(data);
-        let buffered = self.stream.buffer.borrow().len();
+        let buffered = {
+            let mut buffer = self.stream.buffer.borrow_mut();
+            buffer.push(data);
+            buffer.len()
+        };
         if let Some(transport) = self.transport.as_ref().filter(|_| buffered > 2 * LIMIT) {
             self.stream.set_read_paused(transport, true);
         }
-        self.stream.changed();
+        self.stream.reader.wake();
     }
 
     /// The stream stays open for writing (B-STR-20).
     fn eof_received(&mut self) -> KeepOpen {
         self.stream.eof.set(true);
-        self.stream.changed();
+        self.stream.reader.wake();
         KeepOpen::Yes
     }
 
@@ -157,7 +144,7 @@ impl Protocol for StreamProtocol {
 
     fn resume_writing(&mut self) {
         self.stream.full.set(false);
-        self.stream.changed();
+        self.stream.writers.wake();
     }
 
     fn connection_lost(&mut self, error: Option<&NetError>) {

@@ -1,10 +1,10 @@
 //! The reading half of a stream.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use super::protocol::{LIMIT, Stream};
 use crate::transport::Transport;
@@ -98,13 +98,32 @@ impl StreamReader {
     ///
     /// # Errors
     /// [`ReadError::Io`] once the connection has failed.
-    pub async fn read(&mut self, max: usize) -> Result<Vec<u8>, ReadError> {
-        if max == 0 {
-            return Ok(Vec::new());
-        }
-        self.fill(1).await?;
-        let count = max.min(self.stream.buffer.borrow().len());
-        Ok(self.take(count))
+    pub fn read(&mut self, max: usize) -> impl Future<Output = Result<Vec<u8>, ReadError>> {
+        // One level of future where an `async fn` that awaits another has two.
+        poll_fn(move |cx| {
+            let len = match max {
+                0 => return Poll::Ready(Ok(Vec::new())),
+                _ => ready!(self.poll_fill(cx, 1))?,
+            };
+            Poll::Ready(Ok(self.take(max.min(len))))
+        })
+    }
+
+    /// [`read`](Self::read) into memory of the caller's: how many bytes, 0 at the end of the stream or
+    /// if `into` is empty. A loop that reads so allocates nothing.
+    ///
+    /// # Errors
+    /// [`ReadError::Io`] once the connection has failed.
+    pub fn read_into(&mut self, into: &mut [u8]) -> impl Future<Output = Result<usize, ReadError>> {
+        poll_fn(move |cx| {
+            if into.is_empty() {
+                return Poll::Ready(Ok(0));
+            }
+            ready!(self.poll_fill(cx, 1))?;
+            let count = self.stream.buffer.borrow_mut().copy_into(into);
+            self.stream.consumed(&self.transport);
+            Poll::Ready(Ok(count))
+        })
     }
 
     /// Everything up to the end of the stream, however much (B-STR-02).
@@ -194,20 +213,21 @@ impl StreamReader {
 
     /// Waits until `count` bytes are buffered or the stream has ended; how many there are.
     async fn fill(&mut self, count: usize) -> Result<usize, ReadError> {
+        poll_fn(|cx| self.poll_fill(cx, count)).await
+    }
+
+    fn poll_fill(&self, cx: &mut Context<'_>, count: usize) -> Poll<Result<usize, ReadError>> {
         let stream = &self.stream;
-        poll_fn(|cx| {
-            if let Some(error) = stream.failure() {
-                return Poll::Ready(Err(ReadError::Io(error)));
-            }
-            let len = stream.buffer.borrow().len();
-            if len >= count || stream.eof.get() {
-                return Poll::Ready(Ok(len));
-            }
-            stream.need_more(&self.transport);
-            stream.wait(cx);
-            Poll::Pending
-        })
-        .await
+        if let Some(error) = stream.failure() {
+            return Poll::Ready(Err(ReadError::Io(error)));
+        }
+        let len = stream.buffer.borrow().len();
+        if len >= count || stream.eof.get() {
+            return Poll::Ready(Ok(len));
+        }
+        stream.need_more(&self.transport);
+        stream.reader.wait(cx);
+        Poll::Pending
     }
 
     fn take_all(&mut self) -> Vec<u8> {

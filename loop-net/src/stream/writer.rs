@@ -1,12 +1,10 @@
 //! The writing half of a stream.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::rc::Rc;
 use std::task::Poll;
-
-use loop_core::yield_now;
 
 use super::protocol::Stream;
 use crate::transport::{Transport, WriteState};
@@ -46,13 +44,10 @@ impl StreamWriter {
     ///
     /// # Errors
     /// What the connection was lost by (B-STR-17).
-    pub async fn drain(&self) -> io::Result<()> {
-        if self.is_closing() && !self.stream.lost.get() {
-            // Gives a loss that is under way the chance to be seen.
-            yield_now().await;
-        }
+    pub fn drain(&self) -> impl Future<Output = io::Result<()>> {
         let stream = &self.stream;
-        poll_fn(|cx| {
+        let mut yielded = false;
+        poll_fn(move |cx| {
             if let Some(error) = stream.failure() {
                 return Poll::Ready(Err(error));
             }
@@ -60,13 +55,18 @@ impl StreamWriter {
                 let message = "the connection is closed";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::NotConnected, message)));
             }
+            if !yielded && self.is_closing() {
+                // Gives a loss that is under way the chance to be seen.
+                yielded = true;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if !stream.full.get() {
                 return Poll::Ready(Ok(()));
             }
-            stream.wait(cx);
+            stream.writers.wait(cx);
             Poll::Pending
         })
-        .await
     }
 
     /// Ends our side once everything is flushed; the peer reads the end of the stream.
@@ -99,7 +99,7 @@ impl StreamWriter {
             if stream.lost.get() {
                 return Poll::Ready(stream.failure().map_or(Ok(()), Err));
             }
-            stream.wait(cx);
+            stream.writers.wait(cx);
             Poll::Pending
         })
         .await

@@ -149,14 +149,7 @@ impl Kernel for Epoll {
 /// Whatever is not plain "readable" makes writable, and the other way round (B-SEL-19): HUP and
 /// ERR wake whoever waits.
 fn readiness(flags: EventFlags) -> Readiness {
-    let mut readiness = Readiness::NONE;
-    if flags.intersects(!EventFlags::OUT) {
-        readiness |= Readiness::READABLE;
-    }
-    if flags.intersects(!EventFlags::IN) {
-        readiness |= Readiness::WRITABLE;
-    }
-    readiness
+    Readiness::new(flags.intersects(!EventFlags::OUT), flags.intersects(!EventFlags::IN))
 }
 
 impl Selector for EpollSelector {
@@ -195,12 +188,9 @@ impl Selector for EpollSelector {
         let mut orphan = false;
         for raw in &self.buffer {
             let (flags, data) = (raw.flags, raw.data.u64());
-            if data == WAKER {
-                self.waker.drain();
-                continue;
-            }
             match self.watched.registry.event(Token::from_bits(data), readiness(flags)) {
                 Some(event) => events.push(event),
+                None if data == WAKER => self.waker.drain(),
                 None => orphan = true,
             }
         }

@@ -145,8 +145,8 @@ mod tests {
         let expected = [
             (token(1), read),
             (token(2), read | write),
-            (Token::new(2, 1), write),
             (token(3), write),
+            (Token::new(2, 1), write),
         ];
         assert_eq!(ready, expected);
     }
