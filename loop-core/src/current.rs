@@ -58,6 +58,8 @@ pub(crate) fn running() -> Option<Rc<Inner>> {
 /// Keeps a loop current until dropped, then restores what was there before (B-LOOP-12, B-LOOP-26).
 pub(crate) struct EnterGuard {
     previous: Option<Rc<Inner>>,
+    /// Whether this is a run, whose end it is then.
+    run: bool,
 }
 
 impl EnterGuard {
@@ -67,14 +69,16 @@ impl EnterGuard {
             return Err(LoopError::NestedLoop);
         }
         inner.running.set(true);
-        Ok(Self::replace(inner))
+        let mut guard = Self::replace(inner);
+        guard.run = true;
+        Ok(guard)
     }
 
-    /// Makes the loop current whatever is current now: closing does this.
+    /// Makes the loop current whatever is current now: closing and preparing a host's wait do this.
     pub(crate) fn replace(inner: &Rc<Inner>) -> Self {
         let previous =
             RUNNING.try_with(|running| running.borrow_mut().replace(inner.clone())).ok().flatten();
-        EnterGuard { previous }
+        EnterGuard { previous, run: false }
     }
 }
 
@@ -83,7 +87,7 @@ impl Drop for EnterGuard {
         let previous = self.previous.take();
         let left =
             RUNNING.try_with(|running| std::mem::replace(&mut *running.borrow_mut(), previous));
-        if let Ok(Some(left)) = left {
+        if let (true, Ok(Some(left))) = (self.run, left) {
             left.running.set(false);
             left.stopping.set(false);
         }

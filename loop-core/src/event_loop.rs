@@ -1,9 +1,11 @@
 //! The loop's owner: it runs, and it closes.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::ops::Deref;
+use std::os::fd::OwnedFd;
 use std::panic::Location;
 use std::pin::pin;
 use std::task::Poll;
@@ -16,6 +18,7 @@ use crate::current::{self, EnterGuard};
 use crate::error::LoopError;
 use crate::executor::DefaultPool;
 use crate::guard::{self, DESTRUCTOR};
+use crate::guest::Turn;
 use crate::loop_ref::LoopRef;
 use crate::run_once::{Scratch, run_once};
 use crate::task::{self, Root, TaskKey};
@@ -26,8 +29,10 @@ use crate::task::{self, Root, TaskKey};
 /// take `&mut self`, so a callback, which can only hold a `LoopRef`, can neither nest a run nor close
 /// a running loop (B-LOOP-10, B-LOOP-20). Dropping the loop closes it.
 pub struct EventLoop {
-    lp: LoopRef,
-    scratch: Scratch,
+    pub(crate) lp: LoopRef,
+    pub(crate) scratch: Scratch,
+    /// For hosts to wait for; made when it is first asked for.
+    pub(crate) guest_fd: OnceCell<OwnedFd>,
 }
 
 impl EventLoop {
@@ -45,7 +50,7 @@ impl EventLoop {
     }
 
     pub(crate) fn assemble(lp: LoopRef) -> Self {
-        EventLoop { lp, scratch: Scratch::default() }
+        EventLoop { lp, scratch: Scratch::default(), guest_fd: OnceCell::new() }
     }
 
     /// A reference for callbacks and tasks to hold.
@@ -61,7 +66,7 @@ impl EventLoop {
     /// # Panics
     /// Only with a [`LoopAbort`](crate::LoopAbort) that a callback raised.
     pub fn run_forever(&mut self) -> Result<(), LoopError> {
-        let _entered = self.enter()?;
+        let _entered = self.begin_run()?;
         self.run(&mut None)
     }
 
@@ -93,7 +98,7 @@ impl EventLoop {
     pub fn run_until_complete<F: Future>(&mut self, future: F) -> Result<F::Output, LoopError> {
         let site = Location::caller();
         // Declared first, so that whatever the future owns is dropped while the loop is current.
-        let _entered = self.enter()?;
+        let _entered = self.begin_run()?;
         let mut future = pin!(Some(future));
         let mut output = None;
         let lp = self.lp.clone();
@@ -112,16 +117,16 @@ impl EventLoop {
     }
 
     /// One iteration, for hosts that run a loop of their own: waits at most `limit`, or until
-    /// something happens if that is `None` (B-LOOP-28).
+    /// something happens if that is `None` (B-LOOP-28). See [`prepare_wait`](Self::prepare_wait) for hosts
+    /// that do the waiting too.
     ///
     /// # Errors
     /// As [`run_forever`](Self::run_forever).
-    pub fn run_once(&mut self, limit: Option<Duration>) -> Result<(), LoopError> {
-        let _entered = self.enter()?;
-        run_once(&self.lp, &mut self.scratch, &mut None, limit)
+    pub fn run_once(&mut self, limit: Option<Duration>) -> Result<Turn, LoopError> {
+        self.enter()?.run_once(limit)
     }
 
-    fn enter(&self) -> Result<EnterGuard, LoopError> {
+    pub(crate) fn begin_run(&self) -> Result<EnterGuard, LoopError> {
         if self.lp.is_closed() {
             return Err(LoopError::Closed);
         }

@@ -51,6 +51,7 @@
 //! | for | see |
 //! |---|---|
 //! | running and closing | [`run`], [`EventLoop`], [`Builder`] |
+//! | being hosted by another loop | [`EventLoop::prepare_wait`], [`EventLoop::as_fd`], [`HostWaker`], [`RunScope`] |
 //! | scheduling on the loop's thread | [`LoopRef`] |
 //! | scheduling from other threads | [`Remote`], [`Remote::spawn`], [`RemoteFuture`] |
 //! | tasks and results | [`spawn`], [`TaskBuilder`], [`Task`], [`LoopFuture`] |
@@ -59,7 +60,7 @@
 //! | values with a deadline each | [`DelayQueue`] |
 //! | waiting for other tasks | [`sync`] |
 //! | blocking work | [`to_thread`], [`LoopRef::run_blocking`], [`ThreadPool`] |
-//! | descriptors | [`LoopRef::add_reader`], [`IoHandler`] |
+//! | descriptors | [`LoopRef::add_reader`], [`LoopRef::readable`], [`IoHandler`] |
 //! | what went wrong | [`ExceptionContext`], [`LoopError`], [`TaskError`] |
 
 #![forbid(unsafe_code)]
@@ -75,9 +76,12 @@ mod delay_queue;
 mod error;
 mod event_loop;
 mod executor;
+mod fd_ready;
 mod finished;
 mod future;
 mod guard;
+mod guest;
+mod host_waker;
 mod inbox;
 mod inner;
 mod io_table;
@@ -112,8 +116,11 @@ pub use error::{
 };
 pub use event_loop::EventLoop;
 pub use executor::{BlockingTask, Executor, ExecutorTimeout, Job, Refused, ThreadPool, to_thread};
+pub use fd_ready::FdReady;
 pub use future::{CompleteError, LoopFuture, SharedError};
 pub use guard::{HeldPanic, catch_panic, hold_panic};
+pub use guest::{RunScope, Turn};
+pub use host_waker::HostWaker;
 pub use loop_ref::LoopRef;
 pub use readiness::IoHandler;
 pub use remote::Remote;

@@ -17,7 +17,7 @@ use crate::report::ExceptionContext;
 /// How often in a row a reader or writer may fail before it is removed (B-FD-10).
 const MAX_FAILURES: u8 = 16;
 
-fn busy(fd: RawFd) -> io::Error {
+pub(crate) fn busy(fd: RawFd) -> io::Error {
     io::Error::new(
         io::ErrorKind::ResourceBusy,
         format!("fd {fd} is registered already by a transport or another handler"),
@@ -97,7 +97,7 @@ impl LoopRef {
         self.remove_callback(source.as_fd().as_raw_fd(), Direction::Write)
     }
 
-    fn add_callback(
+    pub(crate) fn add_callback(
         &self,
         owner: Rc<dyn AsSource>,
         direction: Direction,
@@ -131,7 +131,16 @@ impl LoopRef {
         self.inner.selector.borrow().as_ref()?.registry().by_fd(fd)
     }
 
-    fn remove_callback(&self, fd: RawFd, direction: Direction) -> bool {
+    /// Whether a descriptor has somebody who is called in this direction.
+    pub(crate) fn has_callback(&self, fd: RawFd, direction: Direction) -> bool {
+        self.registered(fd).is_some_and(|token| {
+            let io = self.inner.io.borrow();
+            let callback = io.get(token).and_then(|entry| entry.kind.callback(direction));
+            callback.is_some_and(|callback| !callback.handle.is_cancelled())
+        })
+    }
+
+    pub(crate) fn remove_callback(&self, fd: RawFd, direction: Direction) -> bool {
         self.registered(fd).is_some_and(|token| self.remove_direction(token, direction))
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Scratch {
     events: Events,
     /// For handlers to read into; see [`IoHandler::ready`](crate::IoHandler::ready).
     buffer: Vec<u8>,
+    /// Whether the selector's waker was parked for a host's wait: the next `select` has to un-park it.
+    pub(crate) parked: bool,
 }
 
 pub(crate) fn run_once(
@@ -43,7 +45,7 @@ pub(crate) fn run_once(
     lp.inner.iteration.set(lp.inner.iteration.get().wrapping_add(1));
     readiness::flush_changes(lp);
     let timeout = timeout(lp, limit);
-    select(lp, &mut scratch.events, timeout)?;
+    select(lp, scratch, timeout)?;
     collect_inbox(lp);
     signals::collect(lp);
     if !scratch.events.is_empty() {
@@ -76,11 +78,17 @@ fn timeout(lp: &LoopRef, limit: Option<Duration>) -> Duration {
 
 /// Phase 4. With nothing registered and no time to wait there is nothing that the kernel could tell;
 /// the inbox and the signal counters are looked at in any case (B-LOOP-07).
-fn select(lp: &LoopRef, events: &mut Events, timeout: Duration) -> Result<(), LoopError> {
+fn select(lp: &LoopRef, scratch: &mut Scratch, timeout: Duration) -> Result<(), LoopError> {
+    let Scratch { events, parked, .. } = scratch;
     events.clear();
+    let parked = std::mem::take(parked);
     match &mut *lp.inner.selector.borrow_mut() {
-        Some(selector) if timeout.is_zero() && selector.registry().is_empty() => Ok(()),
-        Some(selector) => selector.select(events, Some(timeout)).map_err(LoopError::Select),
+        Some(selector) if timeout.is_zero() && !parked && selector.registry().is_empty() => Ok(()),
+        Some(selector) => {
+            // A waker that is parked already cannot be parked again.
+            let timeout = if parked { Duration::ZERO } else { timeout };
+            selector.select(events, Some(timeout)).map_err(LoopError::Select)
+        }
         None => Err(LoopError::Closed),
     }
 }

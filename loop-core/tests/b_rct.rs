@@ -276,7 +276,12 @@ fn another_runtime_can_await_it() {
                 thread::park();
             }
         }
-        assert_eq!((polls, unpark.1.load(Ordering::SeqCst)), (2, 1), "one wake, no busy polling");
+        assert_eq!(
+            unpark.1.load(Ordering::SeqCst),
+            polls - 1,
+            "each poll but the first was asked for"
+        );
+        assert!(polls <= 2);
     });
 }
 
