@@ -18,6 +18,11 @@ pub enum LoopError {
     /// [`stop`](crate::LoopRef::stop) ended the run before the future was done. The future is
     /// untouched: run it again to go on (B-LOOP-14).
     StoppedEarly,
+    /// The future of the run was cancelled, and dropped.
+    Cancelled {
+        /// What the one who asked had to say.
+        reason: Option<Arc<str>>,
+    },
     /// The selector failed; the error names it.
     Select(io::Error),
 }
@@ -30,6 +35,7 @@ impl fmt::Display for LoopError {
             LoopError::StoppedEarly => {
                 f.write_str("the event loop was stopped before the future was done")
             }
+            LoopError::Cancelled { reason } => fmt_cancelled(f, "run", reason.as_deref()),
             LoopError::Select(error) => write!(f, "the selector failed: {error}"),
         }
     }

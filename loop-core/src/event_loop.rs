@@ -21,7 +21,7 @@ use crate::guard::{self, DESTRUCTOR};
 use crate::guest::Turn;
 use crate::loop_ref::LoopRef;
 use crate::run_once::{Scratch, run_once};
-use crate::task::{self, Root, TaskKey};
+use crate::task::{self, Advance, Root, TaskKey};
 
 /// An event loop: the thing that runs callbacks and tasks, one at a time, on one thread.
 ///
@@ -90,7 +90,8 @@ impl EventLoop {
     /// ```
     ///
     /// # Errors
-    /// As [`run_forever`](Self::run_forever), and [`LoopError::StoppedEarly`].
+    /// As [`run_forever`](Self::run_forever), [`LoopError::StoppedEarly`], and [`LoopError::Cancelled`] if
+    /// the future is cancelled, by a [`TaskRef`](crate::TaskRef) of it, say.
     ///
     /// # Panics
     /// With the future's panic, after the loop has restored its state.
@@ -100,20 +101,26 @@ impl EventLoop {
         // Declared first, so that whatever the future owns is dropped while the loop is current.
         let _entered = self.begin_run()?;
         let mut future = pin!(Some(future));
-        let mut output = None;
+        let mut output = Err(LoopError::StoppedEarly);
         let lp = self.lp.clone();
         let key = task::add_root(&lp, site);
         let _forget = ForgetRoot { lp: &lp, key };
-        let mut poll = |cx: &mut std::task::Context<'_>| {
-            let Some(running) = future.as_mut().as_pin_mut() else { return Poll::Ready(()) };
-            let Poll::Ready(value) = running.poll(cx) else { return Poll::Pending };
+        let mut advance = |how: Advance<'_, '_>| {
+            let result = match (how, future.as_mut().as_pin_mut()) {
+                (Advance::Poll(cx), Some(running)) => match running.poll(cx) {
+                    Poll::Ready(value) => Ok(value),
+                    Poll::Pending => return Poll::Pending,
+                },
+                (Advance::Poll(_), None) => return Poll::Ready(()),
+                (Advance::Cancel(reason), _) => Err(LoopError::Cancelled { reason }),
+            };
             future.set(None);
-            output = Some(value);
+            output = result;
             lp.stop();
             Poll::Ready(())
         };
-        self.run(&mut Some(Root { key, poll: &mut poll }))?;
-        output.ok_or(LoopError::StoppedEarly)
+        self.run(&mut Some(Root { key, advance: &mut advance }))?;
+        output
     }
 
     /// One iteration, for hosts that run a loop of their own: waits at most `limit`, or until

@@ -5,6 +5,7 @@ use loop_handle::ThreadsafeHandle;
 use loop_selector::Waker;
 use loop_timer::TimerKey;
 
+use crate::cancel::NodeId;
 use crate::task::TaskKey;
 
 /// A message from another thread.
@@ -12,6 +13,7 @@ pub(crate) enum Message {
     Call(ThreadsafeHandle),
     Wake(TaskKey),
     CancelTimer(TimerKey),
+    Unbind(TaskKey, NodeId),
     Stop,
 }
 

@@ -9,6 +9,7 @@ use loop_handle::{Handle, HandlePool, TimerOwner};
 use loop_selector::Selector;
 use loop_timer::{TimerHeap, TimerKey};
 
+use crate::cancel::NodeId;
 use crate::clock::Clock;
 use crate::executor::DefaultPool;
 use crate::inbox::Inbox;
@@ -24,6 +25,8 @@ pub(crate) enum TimerItem {
     Callback(Handle),
     /// A waker is woken: some future sleeps.
     Wake(std::task::Waker),
+    /// A scope of a task ends.
+    Expire(TaskKey, NodeId),
 }
 
 impl TimerItem {
@@ -32,6 +35,7 @@ impl TimerItem {
         match self {
             TimerItem::Callback(handle) => handle.cancel(),
             TimerItem::Wake(waker) => drop(waker),
+            TimerItem::Expire(..) => {}
         }
     }
 }

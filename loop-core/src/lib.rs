@@ -44,7 +44,7 @@
 //!   ([`LoopRef::set_exception_handler`]) and ends nothing else. With `panic = "abort"` there is
 //!   nothing to catch and none of this applies.
 //! - Cancelling drops: a cancelled callback's closure at once, a cancelled task's body in its next
-//!   step, with the loop usable.
+//!   step, with the loop usable. What wants to survive that says so: [`catch_cancelled`].
 //!
 //! # Map
 //!
@@ -55,8 +55,9 @@
 //! | scheduling on the loop's thread | [`LoopRef`] |
 //! | scheduling from other threads | [`Remote`], [`Remote::spawn`], [`RemoteFuture`] |
 //! | tasks and results | [`spawn`], [`TaskBuilder`], [`Task`], [`LoopFuture`] |
+//! | being cancelled, and cleaning up | [`catch_cancelled`], [`on_cancel`], [`protect`], [`Task::cancel`] |
 //! | several tasks at once | [`gather`], [`try_gather`], [`wait`](wait()), [`as_completed`], [`staggered_race`] |
-//! | time | [`sleep`], [`timeout`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
+//! | time | [`sleep`], [`timeout`], [`timeout_scope`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
 //! | values with a deadline each | [`DelayQueue`] |
 //! | waiting for other tasks | [`sync`] |
 //! | blocking work | [`to_thread`], [`LoopRef::run_blocking`], [`ThreadPool`] |
@@ -67,6 +68,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
+mod cancel;
 mod clock;
 mod combine;
 mod current;
@@ -96,7 +98,6 @@ mod remote_future;
 mod report;
 mod run_once;
 mod runner;
-mod scope;
 mod signals;
 mod sleep;
 pub mod sync;
@@ -104,6 +105,11 @@ mod task;
 mod waiters;
 
 pub use builder::Builder;
+pub use cancel::{
+    Cancelled, CatchCancelled, NotActive, Protect, Timeout, TimeoutScope, TimeoutScoped,
+    catch_cancelled, on_cancel, protect, raise_cancelled, timeout, timeout_at, timeout_scope,
+    wait_for,
+};
 pub use clock::{Clock, MonotonicClock, VirtualClock};
 pub use combine::{
     AsCompleted, AsCompletedWithin, Gather, GatherSettled, RaceOutcome, Wait, WaitUntil, Waited,
@@ -127,7 +133,6 @@ pub use remote::Remote;
 pub use remote_future::{RemoteError, RemoteFuture};
 pub use report::{ExceptionContext, ExceptionHandler, Failure, Severity};
 pub use runner::run;
-pub use scope::{Timeout, timeout, timeout_at};
 pub use sleep::{Sleep, sleep, sleep_until, yield_now};
 pub use task::{
     CancelOnDrop, EagerSpawn, SpawnHook, Task, TaskBody, TaskBuilder, TaskRef, Watch, current_task,

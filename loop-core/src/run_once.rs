@@ -13,6 +13,7 @@ use std::time::Duration;
 use loop_selector::{Event, Events};
 use loop_timer::TimerKey;
 
+use crate::cancel;
 use crate::error::LoopError;
 use crate::guard;
 use crate::inbox::Message;
@@ -104,6 +105,9 @@ fn collect_inbox(lp: &LoopRef) {
                 let item = inner.take_timer(key);
                 guard::discard(lp, item);
             }
+            Some(Message::Unbind(task, node)) => {
+                guard::guarded(lp, guard::DESTRUCTOR, || cancel::unbind(inner, task, node));
+            }
             Some(Message::Stop) => inner.stopping.set(true),
             None => break,
         }
@@ -123,6 +127,7 @@ fn collect_timers(lp: &LoopRef) {
         match popped {
             Some((_, _, TimerItem::Callback(handle))) => inner.ready.push_handle(handle),
             Some((_, _, TimerItem::Wake(waker))) => guard::wake(lp, waker),
+            Some((_, _, TimerItem::Expire(task, node))) => cancel::ask(inner, task, node, true),
             None => break,
         }
     }

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::pool::ThreadPool;
+use crate::cancel::timeout;
 use crate::loop_ref::LoopRef;
 use crate::report::ExceptionContext;
-use crate::scope::timeout;
 
 /// The loop's own executor.
 #[derive(Default)]

@@ -9,6 +9,7 @@ use slab::Slab;
 
 use super::join::AnyJoin;
 use super::waker::TaskWaker;
+use crate::cancel::SharedTree;
 
 /// A task, by number. The serial tells a slot's tasks apart; it wraps after 2^32 tasks, and a waker
 /// kept that long may wake another task once: a spurious wake, which every future must bear.
@@ -38,6 +39,8 @@ pub(crate) struct Entry {
     /// Kept from step to step while somebody holds a clone of it.
     pub(crate) waker: Option<TaskWaker>,
     pub(crate) values: Snapshot,
+    /// Its catch points and scopes, once it has had one.
+    pub(crate) tree: Option<SharedTree>,
     pub(crate) join: Rc<dyn AnyJoin>,
 }
 

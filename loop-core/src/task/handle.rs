@@ -50,24 +50,6 @@ impl<T: 'static> Task<T> {
 }
 
 impl<T: 'static> Task<T> {
-    /// Requests the end of the task: its body is dropped in its next step, with the task current and
-    /// the loop usable, and whoever awaits it gets [`TaskError::Cancelled`]. `false` if it has ended
-    /// already. The body of a task that never ran is dropped unpolled (B-TASK-08, B-TASK-12).
-    pub fn cancel(&self) -> bool {
-        self.join.header.request(None)
-    }
-
-    /// [`cancel`](Self::cancel) with a reason for whoever awaits the task. Of several requests the
-    /// first one's reason stays.
-    pub fn cancel_with(&self, reason: &str) -> bool {
-        self.join.header.request(Some(reason))
-    }
-
-    /// Ends the task in its next step whatever its body would say to a request.
-    pub fn abort(&self) -> bool {
-        self.join.header.request(Some("aborted"))
-    }
-
     /// Whether the task has ended.
     pub fn is_done(&self) -> bool {
         self.join.header.has(DONE)

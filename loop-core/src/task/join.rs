@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use loop_handle::Handle;
 
 use super::cell::TaskKey;
-use super::state::{CANCELLED, DONE, IGNORED, REQUESTED, ROOT, UNHANDLED};
-use super::step::schedule;
+use super::request::Requests;
+use super::state::{CANCELLED, DONE, IGNORED, ROOT, UNHANDLED};
 use super::task_ref::report_panic;
 use crate::error::TaskError;
 use crate::guard;
@@ -30,7 +30,7 @@ pub(crate) struct Header {
     pub(crate) site: &'static Location<'static>,
     pub(crate) name: RefCell<Option<Rc<str>>>,
     flags: Cell<u8>,
-    reason: RefCell<Option<Arc<str>>>,
+    pub(crate) requests: Requests,
     pub(crate) waiters: Waiters,
 }
 
@@ -44,7 +44,7 @@ impl Header {
             site,
             name: RefCell::new(None),
             flags: Cell::new(flags),
-            reason: RefCell::new(None),
+            requests: Requests::default(),
             waiters: Waiters::default(),
         }
     }
@@ -57,30 +57,15 @@ impl Header {
         self.flags.set(self.flags.get() | flag);
     }
 
+    pub(crate) fn clear(&self, flag: u8) {
+        self.flags.set(self.flags.get() & !flag);
+    }
+
     pub(crate) fn name(&self) -> Rc<str> {
         match &*self.name.borrow() {
             Some(name) => name.clone(),
             None => Rc::from(format!("Task-{}", self.id).as_str()),
         }
-    }
-
-    /// Records a request and sees to it that the next step comes. The first reason stays (C6).
-    pub(crate) fn request(&self, reason: Option<&str>) -> bool {
-        if self.has(DONE | ROOT) {
-            return false;
-        }
-        if !self.has(REQUESTED) {
-            self.set(REQUESTED);
-            *self.reason.borrow_mut() = reason.map(Arc::from);
-        }
-        if let Some(inner) = self.home.upgrade() {
-            schedule(&inner, self.key.get());
-        }
-        true
-    }
-
-    pub(crate) fn cancelled(&self) -> TaskError {
-        TaskError::Cancelled { reason: self.reason.borrow().clone() }
     }
 
     /// Queues a callback for the end, or at once if the end has come.

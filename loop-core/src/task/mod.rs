@@ -6,6 +6,7 @@ mod handle;
 mod hook;
 mod join;
 mod member;
+mod request;
 mod spawn;
 mod state;
 mod step;
@@ -14,7 +15,9 @@ mod waker;
 mod watch;
 
 pub(crate) use cell::{TaskKey, TaskTable};
+pub(crate) use request::Asked;
 pub(crate) use spawn::{add_root, remove_root};
+pub(crate) use step::{Advance, attend, while_queued};
 pub(crate) use step::{Root, drop_all, schedule, step};
 pub(crate) use task_ref::{cancel_all, find};
 

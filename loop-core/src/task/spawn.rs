@@ -15,6 +15,7 @@ use super::join::{AnyJoin, Header, Join, Outcome};
 use super::state::{QUEUED, ROOT, UNHANDLED};
 use super::step::step;
 use super::task_ref::{TaskRef, find};
+use crate::cancel;
 use crate::current;
 use crate::error::TaskError;
 use crate::loop_ref::LoopRef;
@@ -101,7 +102,8 @@ impl LoopRef {
         let values = Snapshot::current();
         self.inner.tasks.borrow_mut().insert(|key| {
             join.header().key.set(key);
-            Entry { serial: key.serial, state, body, waker: None, values, join }
+            let serial = key.serial;
+            Entry { serial, state, body, waker: None, values, tree: None, join }
         })
     }
 }
@@ -117,7 +119,9 @@ pub(crate) fn add_root(lp: &LoopRef, site: &'static Location<'static>) -> TaskKe
 /// Forgets a root future, whether it is done or was stopped early. Late wakes find nothing.
 pub(crate) fn remove_root(lp: &LoopRef, key: TaskKey) {
     let entry = lp.inner.tasks.borrow_mut().remove(key);
-    drop(entry);
+    if let Some(tree) = entry.and_then(|entry| entry.tree) {
+        cancel::forget(lp, &tree);
+    }
 }
 
 /// [`LoopRef::spawn`] on the loop that runs on this thread.

@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | `DONE` | the outcome is stored and the body dropped | never |
 //! | `CANCELLED` | it is done because of a request | never |
-//! | `REQUESTED` | `cancel` or `abort` was called | never |
+//! | `REQUESTED` | a handle, a scope or a catch point has something for the next step to deliver | that step begins |
 //! | `POLLED` | somebody awaited the handle | never |
 //! | `UNHANDLED` | no handle is left to read the outcome | never |
 //! | `IGNORED` | nobody is to be told how it fails | never |

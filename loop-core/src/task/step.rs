@@ -2,6 +2,7 @@
 
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use loop_handle::Snapshot;
@@ -11,6 +12,7 @@ use super::join::AnyJoin;
 use super::state::{QUEUED, REQUESTED, ROOT, RUNNING, WOKEN};
 use super::task_ref::{TaskRef, find, report_pending};
 use super::waker::TaskWaker;
+use crate::cancel::{self, Turn};
 use crate::debug::Timing;
 use crate::error::{LoopAbort, PanicError, TaskError};
 use crate::guard;
@@ -22,7 +24,13 @@ use crate::ready::Ready;
 /// stores its output itself.
 pub(crate) struct Root<'a> {
     pub(crate) key: TaskKey,
-    pub(crate) poll: &'a mut dyn FnMut(&mut Context<'_>) -> Poll<()>,
+    /// Polls it, or drops it because it was cancelled.
+    pub(crate) advance: &'a mut dyn FnMut(Advance<'_, '_>) -> Poll<()>,
+}
+
+pub(crate) enum Advance<'a, 'b> {
+    Poll(&'a mut Context<'b>),
+    Cancel(Option<Arc<str>>),
 }
 
 /// Queues a task's next step, once however often it is asked for (B-TASK-25, B-TASK-26).
@@ -35,6 +43,26 @@ pub(crate) fn schedule(inner: &Inner, key: TaskKey) {
         entry.state |= QUEUED;
         inner.ready.push(Ready::Task(key));
     }
+}
+
+/// As [`schedule`], and has the step look at requests.
+pub(crate) fn attend(inner: &Inner, key: TaskKey) {
+    if let Some(entry) = inner.tasks.borrow().get(key) {
+        entry.join.header().set(REQUESTED);
+    }
+    schedule(inner, key);
+}
+
+/// Runs `f` as if the task that begins a step were still queued: waking it does nothing.
+pub(crate) fn while_queued(inner: &Inner, key: TaskKey, f: impl FnOnce()) {
+    let set = |state: u8| {
+        if let Some(entry) = inner.tasks.borrow_mut().get_mut(key) {
+            entry.state = state;
+        }
+    };
+    set(QUEUED);
+    f();
+    set(RUNNING);
 }
 
 /// Makes a task current until dropped.
@@ -78,7 +106,16 @@ fn deliver_or_poll(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
     };
     let waker = waker.unwrap_or_else(|| TaskWaker::new(inner.inbox.clone(), key));
     let mut body = body;
-    let polled = if join.header().has(REQUESTED) {
+    let turn = if join.header().has(REQUESTED) {
+        join.header().clear(REQUESTED);
+        cancel::begin_step(lp, key, join.header().take_asked())
+    } else {
+        Turn::Poll
+    };
+    let watch = matches!(turn, Turn::Watch);
+    let mut cancelled = None;
+    let polled = if let Turn::Cancel(reason) = turn {
+        cancelled = Some(reason);
         Ok(Poll::Ready(()))
     } else {
         let _current = Current::enter(inner, key);
@@ -91,13 +128,20 @@ fn deliver_or_poll(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
             }
             // The caller of the run wants the root's panic for itself.
             None => match root.as_mut().filter(|root| root.key == key) {
-                Some(root) => Ok(values.run_keeping(|| (root.poll)(&mut context))),
+                Some(root) => {
+                    Ok(values.run_keeping(|| (root.advance)(Advance::Poll(&mut context))))
+                }
                 None => Ok(Poll::Pending),
             },
         }
     };
     let (panicked, abort) = match polled {
-        Ok(Poll::Pending) => return suspend(inner, key, body, waker, values),
+        Ok(Poll::Pending) => {
+            if watch {
+                cancel::end_step(inner, key, is_woken(inner, key));
+            }
+            return suspend(inner, key, body, waker, values);
+        }
         Ok(Poll::Ready(())) => (None, None),
         Err(payload) => {
             let abort = payload.downcast_ref::<LoopAbort>().copied();
@@ -106,12 +150,24 @@ fn deliver_or_poll(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
     };
     let abort = drop_body(lp, key, body, &mut values).or(abort);
     // A request counts also if the body ended without suspending for it; a panic wins (B-TASK-13).
-    let cancelled = || join.header().has(REQUESTED).then(|| join.header().cancelled());
-    end(lp, key, &join, panicked.or_else(cancelled), Some(waker), values);
+    if cancelled.is_none() && join.header().has(REQUESTED) {
+        cancelled = cancel::left_over(&lp.inner, key, join.header().take_asked());
+    }
+    if let (Some(reason), true, Some(root)) = (&cancelled, join.header().has(ROOT), root) {
+        let _current = Current::enter(inner, key);
+        let cancel = || (root.advance)(Advance::Cancel(reason.clone()));
+        _ = values.run_keeping(cancel);
+    }
+    let cancelled = cancelled.map(|reason| TaskError::Cancelled { reason });
+    end(lp, key, &join, panicked.or(cancelled), Some(waker), values);
     // An abort is the outcome of the task, and it ends the run (B-TASK-22).
     if let Some(abort) = abort {
         abort.raise();
     }
+}
+
+fn is_woken(inner: &Inner, key: TaskKey) -> bool {
+    inner.tasks.borrow().get(key).is_some_and(|entry| entry.state & WOKEN != 0)
 }
 
 /// Puts a pending task back, and into the queue if it was woken meanwhile.
@@ -166,12 +222,16 @@ fn end(
     waker: Option<TaskWaker>,
     values: Snapshot,
 ) {
-    {
+    let entry = {
         let mut tasks = lp.inner.tasks.borrow_mut();
         if let Some(waker) = waker.filter(|waker| !waker.is_kept()) {
             tasks.spare = Some(waker);
         }
-        tasks.remove(key); // what is left in the entry is no user value
+        tasks.remove(key)
+    };
+    // What else is left in the entry is no user value.
+    if let Some(tree) = entry.and_then(|entry| entry.tree) {
+        cancel::forget(lp, &tree);
     }
     values.run(|| join.clone().end(lp, error));
     // Context values are user values.
@@ -188,7 +248,7 @@ pub(crate) fn drop_all(lp: &LoopRef) {
         let Some(key) = found else { continue };
         let Some(TaskRef { join }) = find(&lp.inner, key) else { continue };
         // While the task still has its context, which the report is made in (B-EXC-06).
-        if !join.header().has(REQUESTED | ROOT) {
+        if !join.header().has(ROOT) && !join.header().is_asked() {
             report_pending(lp, &join);
         }
         let taken = {

@@ -46,13 +46,6 @@ impl TaskRef {
         self.join.header().has(CANCELLED)
     }
 
-    /// As [`Task::cancel`](crate::Task::cancel). The future of a
-    /// [`run_until_complete`](crate::EventLoop::run_until_complete) cannot be cancelled, for its
-    /// caller wants its output: `false`.
-    pub fn cancel(&self) -> bool {
-        self.join.header().request(None)
-    }
-
     /// Runs `f` with the values that the task's context has between its steps.
     pub(crate) fn in_context<R>(&self, f: impl FnOnce() -> R) -> R {
         let header = self.join.header();

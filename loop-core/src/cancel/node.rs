@@ -1,0 +1,129 @@
+//! What a tree of catch points is made of.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use loop_timer::TimerKey;
+
+/// No node, no token.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The body of the task.
+pub(super) const ROOT: NodeId = NodeId { index: 0, serial: 0 };
+
+/// A node, by number. The serial tells a slot's nodes apart, so that a request does not take a later
+/// node for its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NodeId {
+    pub(super) index: u32,
+    pub(super) serial: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The body of the task.
+    Root,
+    /// A future that ends with a request.
+    Catch,
+    /// A future that holds requests until it is done.
+    Protect,
+    /// A future that ends with a request of its own, and passes others on.
+    Scope,
+}
+
+impl Kind {
+    /// Whether a request from outside is handed to such a node.
+    pub(super) fn catches(self) -> bool {
+        matches!(self, Kind::Catch | Kind::Protect)
+    }
+}
+
+/// A request, wherever it is on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// Who asks, and is ended by it: the root, or a scope.
+    pub(super) target: NodeId,
+    /// Requests are numbered as they are handed down. A later one does not wait for the clean-ups of
+    /// earlier ones (C6).
+    pub(super) round: u64,
+    /// Whether somebody below waits for it to be acted on, for ever: it was propagated. Else another
+    /// point below may take it over.
+    pub(super) stands: bool,
+    pub(super) reason: Option<Arc<str>>,
+}
+
+/// A node. Siblings are linked: tens of thousands of them are no rarity, and any may leave.
+pub(super) struct Node {
+    pub(super) serial: u32,
+    pub(super) kind: Kind,
+    pub(super) parent: u32,
+    pub(super) previous: u32,
+    pub(super) next: u32,
+    pub(super) first: u32,
+    pub(super) last: u32,
+    /// Its future is suspended, and as far as anybody knows it is being awaited.
+    pub(super) live: bool,
+    /// Requests from outside stop here: a protected future, or a group that waits for its children.
+    pub(super) barrier: bool,
+    /// The latest round that asked it.
+    pub(super) round: u64,
+    /// Reaches it inside a combinator that polls only what was woken.
+    pub(super) waker: Option<Waker>,
+    /// A scope's own request, before it is handed down.
+    pub(super) own: Option<Request>,
+    /// What it acts on when it is polled next: it is marked.
+    pub(super) act: Option<Request>,
+    /// What came back from below; it acts on that once everything below has settled (C4).
+    pub(super) back: Option<Request>,
+    /// What a barrier keeps for later.
+    pub(super) held: Option<Request>,
+    /// The token that says so to the nodes above.
+    pub(super) hold: u32,
+    /// How many nodes are marked, here and below.
+    pub(super) marked: u32,
+    /// How many tokens are undecided, here and below.
+    pub(super) tokens: u32,
+    pub(super) first_token: u32,
+    /// The deadline of a scope.
+    pub(super) timer: Option<TimerKey>,
+    pub(super) expired: bool,
+}
+
+impl Node {
+    pub(super) fn new(kind: Kind, serial: u32) -> Self {
+        Node {
+            serial,
+            kind,
+            parent: NONE,
+            previous: NONE,
+            next: NONE,
+            first: NONE,
+            last: NONE,
+            live: false,
+            barrier: kind == Kind::Protect,
+            round: 0,
+            waker: None,
+            own: None,
+            act: None,
+            back: None,
+            held: None,
+            hold: NONE,
+            marked: 0,
+            tokens: 0,
+            first_token: NONE,
+            timer: None,
+            expired: false,
+        }
+    }
+}
+
+/// A request that was issued as a [`Cancelled`](super::Cancelled) and is undecided, or that a barrier
+/// holds. Nodes above its home wait for it.
+pub(super) struct Token {
+    pub(super) serial: u32,
+    /// The node that it was issued under.
+    pub(super) home: u32,
+    pub(super) previous: u32,
+    pub(super) next: u32,
+    pub(super) round: u64,
+}
