@@ -35,27 +35,31 @@
 //! - [`Summary`]: median, least, greatest;
 //! - [`Row`], [`row_line`], [`contest_lines`]: what comes out;
 //! - [`Bar`], [`Verdict`]: what ought to come out, and whether it did;
+//! - [`Probe`], [`Finding`]: what is not found out by timing rounds;
 //! - [`Machine`]: where it was measured;
 //! - [`Workload`]: what there is to run.
 
 #![forbid(unsafe_code)]
 
 mod bar;
+mod finding;
 mod machine;
 mod report;
 mod rival;
 mod rng;
 mod sample;
 mod stats;
+mod tool;
 mod workload;
 
 pub use bar::{Bar, Verdict};
+pub use finding::{Finding, Probe};
 pub use machine::Machine;
-pub use report::{contest_lines, machine_line, row_line, verdict_line};
+pub use report::{contest_lines, finding_line, machine_line, row_line, verdict_line};
 pub use rng::Rng;
 pub use sample::{Contest, Lap, Outcome, Plan, Row, Subject, Wrong};
 pub use stats::Summary;
-pub use workload::Workload;
+pub use workload::{Workload, steady_waits};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -10,7 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, Subcommand};
 use loop_bench::{
-    Machine, Plan, Rng, Workload, contest_lines, machine_line, row_line, verdict_line,
+    Finding, Machine, Plan, Rng, Row, Workload, contest_lines, finding_line, machine_line,
+    row_line, steady_waits,
 };
 
 /// Compares event loops, selectors and timer stores
@@ -39,6 +40,9 @@ enum Command {
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
+    /// Waits, and does nothing else: what a profiler runs
+    #[command(hide = true)]
+    Steady { subject: String, n: usize, ready: usize, waits: u64 },
 }
 
 fn main() -> ExitCode {
@@ -48,6 +52,9 @@ fn main() -> ExitCode {
             let plan = Plan { quick, seed: seed.unwrap_or_else(any_seed) };
             run(&workloads, &plan, json)
         }
+        Command::Steady { subject, n, ready, waits } => steady_waits(&subject, n, ready, waits)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(io::Error::other),
     };
     done.unwrap_or_else(|error| {
         eprintln!("loop-bench: {error}");
@@ -64,11 +71,12 @@ fn list() -> io::Result<ExitCode> {
 }
 
 fn run(patterns: &[String], plan: &Plan, json: Option<PathBuf>) -> io::Result<ExitCode> {
-    let mut contests = Vec::new();
+    let (mut contests, mut probes) = (Vec::new(), Vec::new());
     for pattern in patterns {
-        let before = contests.len();
+        let before = contests.len() + probes.len();
         contests.extend(Workload::ALL.iter().flat_map(|family| family.contests(plan, pattern)));
-        if contests.len() == before {
+        probes.extend(Workload::ALL.iter().flat_map(|family| family.probes(pattern)));
+        if contests.len() + probes.len() == before {
             let message = format!("no workload is called {pattern}; see `loop-bench list`");
             return Err(io::Error::new(io::ErrorKind::NotFound, message));
         }
@@ -76,6 +84,7 @@ fn run(patterns: &[String], plan: &Plan, json: Option<PathBuf>) -> io::Result<Ex
     if patterns.is_empty() {
         let all = Workload::ALL.iter().flat_map(|family| family.contests(plan, family.name));
         contests.extend(all);
+        probes.extend(Workload::ALL.iter().flat_map(|family| family.probes(family.name)));
     }
 
     let machine = Machine::look();
@@ -94,21 +103,30 @@ fn run(patterns: &[String], plan: &Plan, json: Option<PathBuf>) -> io::Result<Ex
             println!("WRONG {workload} {subject}: {wrong}");
             all_right = false;
         }
-        if let Some(file) = &mut file {
-            for row in &outcome.rows {
-                writeln!(file, "{}", row_line(row))?;
-            }
-        }
+        write_rows(&mut file, &outcome.rows)?;
         rows.extend(outcome.rows);
     }
+    let derived: Vec<Row> = Workload::ALL.iter().flat_map(|family| family.derived(&rows)).collect();
+    for contest in derived.chunk_by(|a, b| (a.workload, &a.params) == (b.workload, &b.params)) {
+        print!("{}", contest_lines(contest));
+    }
+    write_rows(&mut file, &derived)?;
+    rows.extend(derived);
     let bars = Workload::ALL.iter().flat_map(|family| family.bars);
-    for verdict in bars.flat_map(|bar| bar.verdicts(&rows)) {
-        println!("{verdict}");
+    let mut findings: Vec<Finding> = probes.iter().flat_map(|probe| (probe.run)(plan)).collect();
+    findings.extend(bars.flat_map(|bar| bar.verdicts(&rows)).map(Finding::Held));
+    for finding in &findings {
+        println!("{finding}");
         if let Some(file) = &mut file {
-            writeln!(file, "{}", verdict_line(&verdict))?;
+            writeln!(file, "{}", finding_line(finding))?;
         }
     }
     Ok(if all_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn write_rows(file: &mut Option<File>, rows: &[Row]) -> io::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    rows.iter().try_for_each(|row| writeln!(file, "{}", row_line(row)))
 }
 
 /// A run without a seed takes the time of day, and prints it.

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use crate::bar::Verdict;
+use crate::finding::Finding;
 use crate::machine::Machine;
 use crate::sample::Row;
 
@@ -46,6 +47,16 @@ pub fn verdict_line(verdict: &Verdict) -> String {
         verdict.at_most,
         verdict.is_met(),
     )
+}
+
+/// What a probe found as a JSON object, without a line end.
+pub fn finding_line(finding: &Finding) -> String {
+    match finding {
+        Finding::Held(verdict) => verdict_line(verdict),
+        Finding::NotMeasured { what, why } => {
+            format!(r#"{{"not_measured":{},"why":{}}}"#, Quoted(what), Quoted(why))
+        }
+    }
 }
 
 fn params_object(params: &[(&'static str, u64)]) -> String {
@@ -152,6 +163,13 @@ mod tests {
             verdict_line(&verdict),
             r#"{"bar":"timers/churn","params":{"n":1000},"ours":"loop-timer","rival":"std","ratio":0.400,"at_most":0.500,"met":true}"#
         );
+    }
+
+    #[test]
+    fn what_was_not_measured_is_one_json_object_too() {
+        let finding = Finding::NotMeasured { what: "a/b".into(), why: "no valgrind".into() };
+        assert_eq!(finding_line(&finding), r#"{"not_measured":"a/b","why":"no valgrind"}"#);
+        assert_eq!(finding.to_string(), "a/b: not measured: no valgrind");
     }
 
     #[test]

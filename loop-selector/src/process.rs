@@ -54,10 +54,11 @@ impl Process {
 
     /// Refuses what would reach the parent (B-SEL-31).
     pub(crate) fn check(self, backend: &'static str) -> io::Result<()> {
-        if self.is_forked() {
-            let text = format!("{backend}: this selector belongs to the parent process");
-            return Err(io::Error::other(text));
-        }
-        Ok(())
+        if self.is_forked() { Err(refusal(backend)) } else { Ok(()) }
     }
+}
+
+#[cold]
+fn refusal(backend: &'static str) -> io::Error {
+    io::Error::other(format!("{backend}: this selector belongs to the parent process"))
 }

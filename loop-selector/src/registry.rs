@@ -196,8 +196,28 @@ impl Registry {
     /// The event to report for what the kernel said about `token`: masked by the interest
     /// (B-SEL-18), and `None` if nothing is left of it or the registration is over (B-SEL-24).
     pub fn event(&self, token: Token, readiness: Readiness) -> Option<Event> {
-        let interest = self.get(token)?.interest;
-        let readiness = interest.map_or(Readiness::NONE, |interest| readiness.masked(interest));
+        self.view().event(token, readiness)
+    }
+
+    /// For many calls of [`event`](Registry::event) in a row.
+    pub(crate) fn view(&self) -> View<'_> {
+        View(&self.slots)
+    }
+}
+
+/// The books, closed to changes, so that a loop over many events need not ask at each where they
+/// are.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a>(&'a [Slot]);
+
+impl View<'_> {
+    pub(crate) fn event(self, token: Token, readiness: Readiness) -> Option<Event> {
+        let entry = self.0.get(token.index() as usize)?.entry.as_ref()?;
+        if entry.token != token {
+            return None;
+        }
+        let readiness =
+            entry.interest.map_or(Readiness::NONE, |interest| readiness.masked(interest));
         (!readiness.is_empty()).then_some(Event::Ready { token, readiness })
     }
 }

@@ -3,10 +3,11 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::time::Duration;
 
 use loop_selector::{Event, Events, Interest, Selector, Token, by_name};
 
-use super::waiting::{Make, Waiting};
+use super::waiting::{Make, Ready, Waiting, Wake, put};
 
 struct Ours {
     selector: Box<dyn Selector>,
@@ -34,27 +35,31 @@ impl Waiting for Ours {
         Ok(())
     }
 
+    fn modify(&mut self, _source: &Rc<UnixStream>, number: usize, writes: bool) -> io::Result<()> {
+        let token = self.tokens[number].ok_or(io::ErrorKind::NotFound)?;
+        let both = Interest::READ | Interest::WRITE;
+        self.selector.modify(token, Some(if writes { both } else { Interest::READ }))
+    }
+
     fn remove(&mut self, _source: &Rc<UnixStream>, number: usize) -> io::Result<()> {
         let token = self.tokens[number].take().ok_or(io::ErrorKind::NotFound)?;
         self.selector.deregister(token).map(drop)
     }
 
-    fn wait(&mut self, ready: &mut Vec<usize>) -> io::Result<()> {
-        self.selector.select(&mut self.events, None)?;
-        for event in &self.events {
-            if let Event::Ready { token, readiness } = event
-                && readiness.is_readable()
-            {
-                ready.push(self.numbers[token.index() as usize]);
-            }
-        }
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+        let Self { selector, events, numbers, .. } = self;
+        selector.select(events, timeout)?;
+        let numbers = &numbers[..];
+        ready.extend(events.iter().map(|event| {
+            let &Event::Ready { token, readiness } = event else { unreachable!("{event:?}") };
+            let (reads, writes) = (readiness.is_readable(), readiness.is_writable());
+            Ready { number: numbers[token.index() as usize], reads, writes }
+        }));
         Ok(())
     }
-}
 
-fn put<T: Clone + Default>(table: &mut Vec<T>, index: usize, value: T) {
-    if table.len() <= index {
-        table.resize(index + 1, T::default());
+    fn waker(&self) -> Wake {
+        let waker = self.selector.waker();
+        Box::new(move || waker.wake())
     }
-    table[index] = value;
 }

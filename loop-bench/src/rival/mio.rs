@@ -6,39 +6,67 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::echo_server::Ready;
-use super::waiting::Waiting;
+use super::waiting::{Ready as ReadySource, Waiting, Wake};
 
 /// Edge-triggered: a source is told of once for each time that something new arrives.
 struct Edges {
     poll: Poll,
     events: Events,
+    waker: Arc<Waker>,
 }
 
 /// mio's poll as a selector. It has no other backend to choose.
 pub(crate) fn make() -> io::Result<Box<dyn Waiting>> {
-    Ok(Box::new(Edges { poll: Poll::new()?, events: Events::with_capacity(1024) }))
+    let poll = Poll::new()?;
+    let waker = Arc::new(Waker::new(poll.registry(), STOP)?);
+    Ok(Box::new(Edges { poll, events: Events::with_capacity(16), waker }))
 }
 
 impl Waiting for Edges {
     fn add(&mut self, source: &Rc<UnixStream>, number: usize) -> io::Result<()> {
+        // Room for all that can be ready, and the waker.
+        if self.events.capacity() < number + 2 {
+            self.events = Events::with_capacity((number + 2).next_power_of_two());
+        }
         let mut source = SourceFd(&source.as_raw_fd());
         self.poll.registry().register(&mut source, Token(number), Interest::READABLE)
+    }
+
+    fn modify(&mut self, source: &Rc<UnixStream>, number: usize, writes: bool) -> io::Result<()> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let interest = if writes { both } else { Interest::READABLE };
+        let mut source = SourceFd(&source.as_raw_fd());
+        self.poll.registry().reregister(&mut source, Token(number), interest)
     }
 
     fn remove(&mut self, source: &Rc<UnixStream>, _number: usize) -> io::Result<()> {
         self.poll.registry().deregister(&mut SourceFd(&source.as_raw_fd()))
     }
 
-    fn wait(&mut self, ready: &mut Vec<usize>) -> io::Result<()> {
-        self.poll.poll(&mut self.events, None)?;
-        ready.extend(self.events.iter().map(|event| event.token().0));
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadySource>) -> io::Result<()> {
+        self.poll.poll(&mut self.events, timeout)?;
+        let sources = self.events.iter().filter(|event| event.token() != STOP);
+        ready.extend(sources.map(|event| {
+            let (reads, writes) = (event.is_readable(), event.is_writable());
+            ReadySource { number: event.token().0, reads, writes }
+        }));
         Ok(())
+    }
+
+    fn is_edge_triggered(&self) -> bool {
+        true
+    }
+
+    fn waker(&self) -> Wake {
+        let waker = Arc::clone(&self.waker);
+        Box::new(move || waker.wake().expect("an eventfd takes a one"))
     }
 }
 

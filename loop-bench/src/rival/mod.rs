@@ -16,6 +16,8 @@ pub(crate) mod loop_core;
 pub(crate) mod loop_net;
 pub(crate) mod loop_selector;
 pub(crate) mod mio;
+pub(crate) mod polling;
+pub(crate) mod rustix_epoll;
 pub(crate) mod std_boxes;
 pub(crate) mod timer_heap;
 pub(crate) mod timer_store;

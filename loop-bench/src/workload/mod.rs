@@ -4,7 +4,9 @@ mod echo;
 mod handles;
 mod load;
 mod ready;
-mod select;
+mod selector_bars;
+mod selector_loads;
+mod selectors;
 mod timer_bars;
 mod timer_loads;
 mod timer_order;
@@ -14,7 +16,10 @@ mod wake;
 use std::fmt;
 
 use crate::bar::Bar;
-use crate::sample::{Contest, Plan};
+use crate::finding::Probe;
+use crate::sample::{Contest, Plan, Row};
+
+pub use selector_bars::steady_waits;
 
 /// A family of contests, `timers`, whose members are `timers/churn` and so on.
 pub struct Workload {
@@ -25,6 +30,8 @@ pub struct Workload {
     /// What ought to come of it.
     pub bars: &'static [Bar],
     contests: fn(&Plan) -> Vec<Contest>,
+    derived: fn(&[Row]) -> Vec<Row>,
+    probes: &'static [Probe],
 }
 
 impl Workload {
@@ -35,36 +42,41 @@ impl Workload {
             about: "cancellable callbacks alone: once, again, mixed, cancel",
             bars: handles::BARS,
             contests: handles::contests,
+            derived: nothing,
+            probes: &[],
         },
         Self {
             name: "ready",
             about: "the ready queue: callback, task",
             bars: ready::BARS,
             contests: ready::contests,
+            derived: nothing,
+            probes: &[],
         },
         Self {
             name: "timers",
             about: "timer stores alone: insert_pop, ordered, churn, cancel99, hold, reschedule, overtake",
             bars: timer_bars::BARS,
             contests: timers::contests,
+            derived: nothing,
+            probes: &[],
         },
-        Self {
-            name: "select",
-            about: "selectors alone: wait, register",
-            bars: &[],
-            contests: select::contests,
-        },
+        selectors::WORKLOAD,
         Self {
             name: "wake",
             about: "messages from another thread: to a loop that is parked, that is busy",
             bars: &[],
             contests: wake::contests,
+            derived: nothing,
+            probes: &[],
         },
         Self {
             name: "echo",
             about: "echo servers on loopback, 64 connections: small, streams; _cpu: what they cost",
             bars: &[],
             contests: echo::contests,
+            derived: nothing,
+            probes: &[],
         },
     ];
 
@@ -74,6 +86,24 @@ impl Workload {
         contests.retain(|contest| pattern == self.name || pattern == contest.workload());
         contests
     }
+
+    /// What else `rows`, of this family among others, tell: rows that were not measured but
+    /// follow.
+    pub fn derived(&self, rows: &[Row]) -> Vec<Row> {
+        (self.derived)(rows)
+    }
+
+    /// The probes of this family that `pattern` names.
+    pub fn probes(&self, pattern: &str) -> Vec<Probe> {
+        let mut probes = self.probes.to_vec();
+        probes.retain(|probe| pattern == self.name || pattern == probe.name);
+        probes
+    }
+}
+
+/// Rows speak for themselves.
+fn nothing(_rows: &[Row]) -> Vec<Row> {
+    Vec::new()
 }
 
 impl fmt::Debug for Workload {

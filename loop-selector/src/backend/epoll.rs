@@ -84,6 +84,22 @@ impl EpollSelector {
         epoll::wait(epoll, spare_capacity(&mut self.buffer), timespec(timeout).as_ref()).map(drop)
     }
 
+    /// Among what was reported is what makes no event: the waker, or an orphan.
+    #[cold]
+    fn look_at_the_rest(&mut self) {
+        let registry = &self.watched.registry;
+        let silent =
+            |raw: &&epoll::Event| registry.event(token(raw), readiness(raw.flags)).is_none();
+        let mut orphan = false;
+        for raw in self.buffer.iter().filter(silent) {
+            if raw.data.u64() == WAKER { self.waker.drain() } else { orphan = true }
+        }
+        if orphan {
+            // If it fails, for want of a descriptor say, the next wait tries again.
+            let _ = self.rebuild();
+        }
+    }
+
     /// Starts again with a fresh kernel object under the old number, because an orphan is in the
     /// present one: a descriptor closed too early, whose file a duplicate keeps open, is reported
     /// for ever and cannot be removed (B-SEL-25). O(n) in what is registered, and very rare.
@@ -146,11 +162,29 @@ impl Kernel for Epoll {
     }
 }
 
-/// Whatever is not plain "readable" makes writable, and the other way round (B-SEL-19): HUP and
-/// ERR wake whoever waits.
-fn readiness(flags: EventFlags) -> Readiness {
-    Readiness::new(flags.intersects(!EventFlags::OUT), flags.intersects(!EventFlags::IN))
+/// Which registration an event is for.
+fn token(raw: &epoll::Event) -> Token {
+    Token::from_bits(raw.data.u64())
 }
+
+/// Whatever is not plain "readable" makes writable, and the other way round (B-SEL-19): HUP and
+/// ERR wake whoever waits. A table, because this is a good part of what an event costs.
+fn readiness(flags: EventFlags) -> Readiness {
+    READINESS[flags.bits() as usize % READINESS.len()]
+}
+
+/// By the bits of IN, PRI, OUT, ERR and HUP; no other is asked for, or comes unasked.
+const READINESS: [Readiness; 32] = {
+    assert!(EventFlags::HUP.bits() == 16 && EventFlags::ERR.bits() == 8);
+    let mut table = [Readiness::NONE; 32];
+    let mut flags = 1;
+    while flags < table.len() as u32 {
+        let (read, write) = (EventFlags::IN.bits(), EventFlags::OUT.bits());
+        table[flags as usize] = Readiness::new(flags & !write != 0, flags & !read != 0);
+        flags += 1;
+    }
+    table
+};
 
 impl Selector for EpollSelector {
     fn register(
@@ -185,18 +219,14 @@ impl Selector for EpollSelector {
             Ok(()) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let mut orphan = false;
-        for raw in &self.buffer {
-            let (flags, data) = (raw.flags, raw.data.u64());
-            match self.watched.registry.event(Token::from_bits(data), readiness(flags)) {
-                Some(event) => events.push(event),
-                None if data == WAKER => self.waker.drain(),
-                None => orphan = true,
-            }
-        }
-        if orphan {
-            // If it fails, for want of a descriptor say, the next wait tries again.
-            let _ = self.rebuild();
+        let view = self.watched.registry.view();
+        let told = self.buffer.iter();
+        events.refill(
+            self.buffer.len(),
+            told.filter_map(|raw| view.event(token(raw), readiness(raw.flags))),
+        );
+        if events.len() < self.buffer.len() {
+            self.look_at_the_rest();
         }
         Ok(())
     }

@@ -1,0 +1,243 @@
+//! Selectors alone, without a loop: sockets, some of which have something to read.
+
+use std::cell::OnceCell;
+use std::io;
+use std::rc::Rc;
+use std::sync::OnceLock;
+
+use ::loop_selector::{available, by_name};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::selector_loads::{Sources, Waits, modify, register, wait, wake};
+use crate::finding::Finding;
+use crate::rival::waiting::Make;
+use crate::rival::{loop_selector, mio, polling, rustix_epoll};
+use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
+use crate::stats::Summary;
+use crate::{Row, Workload};
+
+/// `select` has no bits for higher numbers.
+const SELECT_LIMIT: usize = 1024;
+
+/// What a program has open besides its sources.
+const SPARE: usize = 16;
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "selectors",
+    about: "selectors alone, 10 to 10,000 sockets: wait, register, modify, wake_parked, wake_busy",
+    bars: super::selector_bars::BARS,
+    contests,
+    derived,
+    probes: super::selector_bars::PROBES,
+};
+
+fn sizes(plan: &Plan) -> &'static [usize] {
+    plan.size(&[10, 1_000], &[10, 100, 1_000, 10_000])
+}
+
+fn contests(plan: &Plan) -> Vec<Contest> {
+    let mut contests = Vec::new();
+    for &n in sizes(plan) {
+        let mut counts = vec![1, n / 10, n];
+        counts.dedup();
+        for ready in counts {
+            let count = (plan.size(2_000, 20_000) / ready as u64).clamp(5, 300);
+            let waits = Waits { ready, count, with_reads: false };
+            let params = [("n", n as u64), ("ready", ready as u64)];
+            contests.push(contest("selectors/wait", &params, n, move |make, sources, seed| {
+                wait(&mut *make()?, sources, waits, seed)
+            }));
+        }
+    }
+    for &n in sizes(plan) {
+        let times = (plan.size(2_000, 10_000) / n as u64).max(1);
+        let params = [("n", n as u64)];
+        contests.push(contest("selectors/register", &params, n, move |make, sources, _| {
+            register(&mut *make()?, sources, times)
+        }));
+        contests.push(contest("selectors/modify", &params, n, move |make, sources, _| {
+            modify(&mut *make()?, sources, times)
+        }));
+    }
+    let wakes = plan.size(2_000, 10_000);
+    contests.push(contest("selectors/wake_parked", &[], 2, move |make, _, _| {
+        wake(&mut *make()?, false, wakes)
+    }));
+    let wakes = plan.size(100_000, 500_000);
+    contests.push(contest("selectors/wake_busy", &[], 2, move |make, _, _| {
+        wake(&mut *make()?, true, wakes)
+    }));
+    contests
+}
+
+/// A contest over `n` sources, which all subjects share; they are made by the first that needs them.
+fn contest(
+    workload: &'static str,
+    params: &[(&'static str, u64)],
+    n: usize,
+    round: impl Fn(&Make, &Sources, u64) -> Result<Lap, Wrong> + Clone + 'static,
+) -> Contest {
+    let shared: Rc<OnceCell<Sources>> = Rc::default();
+    let subject = |(name, make): (String, Make)| {
+        let (shared, round) = (Rc::clone(&shared), round.clone());
+        Subject::new(name, move |seed| {
+            if shared.get().is_none() {
+                _ = shared.set(Sources::new(n)?);
+            }
+            let sources = shared.get().ok_or(Wrong("no sources".into()))?;
+            round(&make, sources, seed)
+        })
+    };
+    let takes_part = |(name, _): &(String, Make)| reason_against(name, n).is_none();
+    let subjects = subjects().into_iter().filter(takes_part).map(subject).collect();
+    Contest::new(workload, params, subjects)
+}
+
+/// Every backend of this system by name, and the rivals.
+pub(super) fn subjects() -> Vec<(String, Make)> {
+    // Names of subjects are for ever, so they are not taken from the crate's name at hand.
+    let ours = available()
+        .iter()
+        .map(|&name| (format!("loop-selector/{name}"), loop_selector::make(name)));
+    let rivals: [(&str, Make); 3] = [
+        ("rustix", Box::new(rustix_epoll::make)),
+        ("mio", Box::new(mio::make)),
+        ("polling", Box::new(polling::make)),
+    ];
+    ours.chain(rivals.map(|(name, make)| (name.into(), make))).collect()
+}
+
+/// Why a subject cannot take part in a contest over `n` sources.
+fn reason_against(subject: &str, n: usize) -> Option<String> {
+    let limit = open_files();
+    if n + SPARE > limit {
+        return Some(format!("this process may open {limit} files"));
+    }
+    match subject {
+        "loop-selector/select" if n + SPARE > SELECT_LIMIT => {
+            Some(format!("select takes no number from {SELECT_LIMIT} on"))
+        }
+        "loop-selector/uring" => uring_refused().map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// What the system says to a ring; `None` if it gives one.
+fn uring_refused() -> Option<&'static str> {
+    static REASON: OnceLock<Option<String>> = OnceLock::new();
+    let refused = || by_name("uring").err().map(|error: io::Error| error.to_string());
+    REASON.get_or_init(refused).as_deref()
+}
+
+/// How many files this process may have open, after the limit was raised as far as it goes.
+fn open_files() -> usize {
+    static LIMIT: OnceLock<usize> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        // If it is refused, what there is must do.
+        _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+        let current = getrlimit(Resource::Nofile).current;
+        current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    })
+}
+
+/// Who did not take part in which size, and why.
+pub(super) fn absences(plan: &Plan) -> Vec<Finding> {
+    let mut absences = Vec::new();
+    for (subject, _) in subjects() {
+        for &n in sizes(plan) {
+            if let Some(why) = reason_against(&subject, n) {
+                absences.push(Finding::NotMeasured { what: format!("{subject} at n={n}"), why });
+            }
+        }
+    }
+    absences
+}
+
+/// What follows from the waits: their cost an event, and how it grows with the number of sources,
+/// of which one is ready.
+fn derived(rows: &[Row]) -> Vec<Row> {
+    let scaled = |row: &Row, workload, unit, divisor: f64| {
+        let Summary { median, min, max, samples } = row.summary;
+        let summary =
+            Summary { median: median / divisor, min: min / divisor, max: max / divisor, samples };
+        Row { workload, unit, summary, ..row.clone() }
+    };
+    let param = |row: &Row, name| {
+        row.params.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value)
+    };
+    let waits: Vec<&Row> = rows.iter().filter(|row| row.workload == "selectors/wait").collect();
+    let several = waits.iter().filter(|row| param(row, "ready") > 1);
+    let events =
+        several.map(|row| scaled(row, "selectors/event", "ns/event", param(row, "ready") as f64));
+    let single: Vec<&Row> = waits.iter().filter(|row| param(row, "ready") == 1).copied().collect();
+    let growth = single.iter().filter_map(|from| {
+        let same = single.iter().filter(|row| row.subject == from.subject);
+        let to = same.max_by_key(|row| param(row, "n"))?;
+        if param(from, "n") != 10 || param(to, "n") == 10 {
+            return None;
+        }
+        let row = scaled(to, "selectors/growth", "times", from.summary.median);
+        Some(Row { params: vec![("from", 10), ("to", param(to, "n"))], ..row })
+    });
+    events.chain(growth).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: Plan = Plan { quick: true, seed: 1 };
+
+    fn usable() -> impl Iterator<Item = (String, Make)> {
+        subjects().into_iter().filter(|(name, _)| reason_against(name, 20).is_none())
+    }
+
+    #[test]
+    fn every_selector_gives_right_answers() {
+        let sources = Sources::new(20).unwrap();
+        for (name, make) in usable() {
+            println!("{name}");
+            let made = || make().unwrap();
+            let check = |result: Result<Lap, Wrong>| {
+                result.unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+            };
+            for (ready, with_reads) in [(5, false), (5, true), (20, false)] {
+                check(wait(&mut *made(), &sources, Waits { ready, count: 50, with_reads }, 1));
+            }
+            check(register(&mut *made(), &sources, 3));
+            check(modify(&mut *made(), &sources, 3));
+            check(wake(&mut *made(), false, 200));
+            check(wake(&mut *made(), true, 2_000));
+        }
+    }
+
+    #[test]
+    fn select_does_not_take_part_where_it_cannot() {
+        let names = |n| {
+            let of_size = |contest: &Contest| contest.params() == [("n", n), ("ready", n)];
+            let contest = contests(&Plan { quick: false, ..PLAN }).into_iter().find(of_size);
+            let subjects = contest.unwrap().into_subjects();
+            subjects.iter().any(|subject| subject.name() == "loop-selector/select")
+        };
+        assert!(names(100));
+        assert!(!names(10_000));
+    }
+
+    #[test]
+    fn the_growth_is_that_of_one_ready_from_ten_to_the_most() {
+        let row = |n, ready, median| Row {
+            workload: "selectors/wait",
+            subject: "x".into(),
+            params: vec![("n", n), ("ready", ready)],
+            unit: "ns/op",
+            summary: Summary::of(&[median]).unwrap(),
+        };
+        let rows = [row(10, 1, 4.0), row(10, 10, 50.0), row(100, 1, 6.0), row(1_000, 1, 20.0)];
+        let derived = derived(&rows);
+        assert_eq!(derived.len(), 2);
+        assert_eq!((derived[0].workload, derived[0].summary.median), ("selectors/event", 5.0));
+        assert_eq!((derived[1].workload, derived[1].summary.median), ("selectors/growth", 5.0));
+        assert_eq!(derived[1].params, [("from", 10), ("to", 1_000)]);
+    }
+}
