@@ -16,10 +16,16 @@ impl<T, W: Deadline> TimerHeap<T, W> {
         self.ladder.len().saturating_sub(self.len())
     }
 
+    #[inline]
     pub(super) fn purge_if_due(&mut self) {
-        if !self.policy.wants(self.ladder.len(), self.cancelled()) {
-            return;
+        if self.policy.wants(self.ladder.len(), self.cancelled()) {
+            self.purge_by_policy();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn purge_by_policy(&mut self) {
         if let PurgePolicy::Gradual = self.policy {
             self.sweep();
         } else {
