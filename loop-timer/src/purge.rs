@@ -3,7 +3,7 @@
 /// Decides, after each cancel, reschedule and pop, whether to forget cancelled entries now.
 ///
 /// The worst single pause was measured on an AMD EPYC (Zen 3) while 99 of 100 of a million timers
-/// were cancelled in random order: the `cancel` that purges a million entries in one go took 24 ms.
+/// were cancelled in random order: the `cancel` that purges a million entries in one go took 17 ms.
 /// With [`Gradual`](PurgePolicy::Gradual) no `cancel` took more than 0.2 ms.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum PurgePolicy {
