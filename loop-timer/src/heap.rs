@@ -34,9 +34,8 @@ mod upkeep;
 /// of up to n entries when its time comes, and files timers again that were put off since; an
 /// `insert` sets up the ladder anew after n / 2 insertions before a deadline that was looked at.
 /// `next_deadline` after a million timers were put off took 38 ms, where [`PurgePolicy`] says its
-/// pauses were measured. Insertions and reschedules are
-/// numbered, to keep ties in order; at the end of 2^32 numbers the next one purges and sorts the
-/// entries, and numbers them from 1.
+/// pauses were measured. Insertions and reschedules are numbered, to keep ties in order; at the end of
+/// 2^32 numbers the next one purges and sorts the entries, and numbers them from 1.
 ///
 /// With the default policy at most max(100, 2 x live) entries are held after any call. Values are
 /// moved out, never dropped, inside every operation but [`clear`](TimerHeap::clear) and

@@ -1,6 +1,7 @@
-//! A timer store with lazy cancel around any queue of small entries: what `loop-timer` is, but for
-//! the layout of its queue. Slot table, generations, first in first out, the value back at once,
-//! and asyncio's purge rule are the same for all, so that only the layouts differ.
+//! A timer store with lazy cancel around any queue of small entries. It promises what `loop-timer`
+//! promises: keys that never come true again, first in first out, also after a reschedule, the value
+//! back at once, and asyncio's purge rule. It is what one would write first: one table of slots, and
+//! a new entry for each reschedule. Among those that are made of it only the layouts differ.
 
 use super::timer_store::TimerStore;
 
