@@ -11,15 +11,18 @@ use std::time::Duration;
 use loop_selector::{Selector, default_selector};
 use loop_timer::TimerHeap;
 
+use crate::awaited;
 use crate::clock::{Clock, MonotonicClock};
 use crate::current;
 use crate::event_loop::EventLoop;
 use crate::inbox::Inbox;
 use crate::inner::Inner;
+use crate::introspect;
 use crate::io_table::IoTable;
 use crate::loop_ref::LoopRef;
 use crate::ready::ReadyQueue;
 use crate::signals::SignalTable;
+use crate::sim::{AutoJump, Holds, SimSelector};
 use crate::task::TaskTable;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -42,12 +45,15 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 pub struct Builder {
     selector: Option<Box<dyn Selector>>,
     clock: Option<Rc<dyn Clock>>,
+    /// Those of a selector that jumps.
+    holds: Option<Holds>,
     debug: Option<bool>,
 }
 
 impl Builder {
     /// Waits with this selector instead of [`default_selector`].
     pub fn selector(mut self, selector: Box<dyn Selector>) -> Self {
+        self.holds = None;
         self.selector = Some(selector);
         self
     }
@@ -56,6 +62,34 @@ impl Builder {
     pub fn clock(mut self, clock: Rc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
+    }
+
+    /// Runs in virtual time over a real selector; see [`AutoJump`]. Replaces selector and clock.
+    pub fn virtual_time<S: Selector + 'static>(mut self, time: AutoJump<S>) -> Self {
+        self.clock = Some(time.clock());
+        self.holds = Some(time.holds());
+        self.selector = Some(Box::new(time));
+        self
+    }
+
+    /// Runs in virtual time and with no outside world: [`AutoJump`] over a [`SimSelector`].
+    ///
+    /// ```
+    /// use loop_core::{EventLoop, LoopError, sleep, sync::Event};
+    /// use std::time::Duration;
+    ///
+    /// let mut event_loop = EventLoop::builder().simulated()?.build()?;
+    /// event_loop.run_until_complete(sleep(Duration::from_secs(86_400)))?; // takes no time
+    ///
+    /// let never = event_loop.run_until_complete(async { Event::new().wait().await });
+    /// assert!(matches!(never, Err(LoopError::Deadlock(_)))); // and not a hang
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`SimSelector::new`].
+    pub fn simulated(self) -> io::Result<Self> {
+        Ok(self.virtual_time(AutoJump::new(SimSelector::new()?)))
     }
 
     /// Turns debug mode on or off whatever `LOOP_DEBUG` says (B-RUN-04).
@@ -78,6 +112,9 @@ impl Builder {
             self.debug.unwrap_or_else(|| std::env::var_os("LOOP_DEBUG").is_some_and(|v| v == "1"));
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let waker = selector.waker();
+        if debug || self.holds.is_some() {
+            awaited::note_holders();
+        }
         let inner = Rc::new(Inner {
             id,
             start: clock.now(),
@@ -91,7 +128,7 @@ impl Builder {
             tasks: RefCell::new(TaskTable::default()),
             current_task: Cell::new(None),
             spawn_hook: RefCell::new(None),
-            inbox: Arc::new(Inbox::new(id, waker.clone())),
+            inbox: Arc::new(Inbox::new(id, waker.clone(), self.holds.unwrap_or_default())),
             signals: RefCell::new(SignalTable::new(waker)),
             executor: RefCell::default(),
             handler: RefCell::new(None),
@@ -103,6 +140,7 @@ impl Builder {
             slow_callback_duration: Cell::new(Duration::from_millis(100)),
         });
         current::add(&inner);
+        introspect::enter(&inner.inbox);
         Ok(EventLoop::assemble(LoopRef { inner }))
     }
 }

@@ -7,6 +7,8 @@ use std::io;
 use std::panic;
 use std::sync::{Arc, Mutex};
 
+use crate::sim::Deadlock;
+
 /// Why the loop refused or ended a run.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -23,6 +25,10 @@ pub enum LoopError {
         /// What the one who asked had to say.
         reason: Option<Arc<str>>,
     },
+    /// In virtual time: nothing can ever happen. The loop is as it was, and can be given something to do.
+    Deadlock(Deadlock),
+    /// No loop runs on this thread.
+    NotRunning,
     /// The selector failed; the error names it.
     Select(io::Error),
 }
@@ -36,6 +42,8 @@ impl fmt::Display for LoopError {
                 f.write_str("the event loop was stopped before the future was done")
             }
             LoopError::Cancelled { reason } => fmt_cancelled(f, "run", reason.as_deref()),
+            LoopError::Deadlock(deadlock) => deadlock.fmt(f),
+            LoopError::NotRunning => f.write_str("no event loop runs on this thread"),
             LoopError::Select(error) => write!(f, "the selector failed: {error}"),
         }
     }

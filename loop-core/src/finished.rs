@@ -32,6 +32,11 @@ impl Finished {
         self.members.borrow_mut().pop_front()
     }
 
+    /// Shows the waker, for those who ask who waits.
+    pub(crate) fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+        self.waker.borrow().iter().for_each(visit);
+    }
+
     /// Wakes `waker` with the next member to end, and nobody else.
     pub(crate) fn wait(&self, waker: &Waker) {
         if self.waker.borrow().as_ref().is_some_and(|kept| kept.will_wake(waker)) {

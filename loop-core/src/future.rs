@@ -8,10 +8,11 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use loop_handle::{Handle, Outcome as CallbackOutcome};
 
+use crate::awaited::{Awaited, Listing};
 use crate::current;
 use crate::error::{FutureError, InvalidState, LoopError};
 use crate::guard;
@@ -65,6 +66,21 @@ struct State<T, E> {
     /// How to show the error in a report; set together with it. Cleared once the error was looked at.
     unread: Cell<Option<Show<E>>>,
     waiters: Waiters,
+    listing: Listing,
+}
+
+impl<T, E> Awaited for State<T, E> {
+    fn kind(&self) -> &'static str {
+        "future"
+    }
+
+    fn site(&self) -> &'static Location<'static> {
+        self.site
+    }
+
+    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+        self.waiters.each_waker(visit);
+    }
 }
 
 /// Why a result was not taken: [`LoopFuture::set_result`], [`LoopFuture::set_error`].
@@ -108,6 +124,7 @@ impl LoopRef {
             outcome: RefCell::new(Outcome::Pending),
             unread: Cell::new(None),
             waiters: Waiters::default(),
+            listing: Listing::new(),
         };
         LoopFuture { state: Rc::new(state), waiter: None }
     }
@@ -257,7 +274,7 @@ impl<T, E> LoopFuture<T, E> {
     }
 }
 
-impl<T: Clone, E: Clone> Future for LoopFuture<T, E> {
+impl<T: Clone + 'static, E: Clone + 'static> Future for LoopFuture<T, E> {
     type Output = Result<T, FutureError<E>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -266,6 +283,7 @@ impl<T: Clone, E: Clone> Future for LoopFuture<T, E> {
             return Poll::Ready(Err(FutureError::WrongLoop));
         }
         if matches!(*state.outcome.borrow(), Outcome::Pending) {
+            state.listing.enter(|| Rc::downgrade(state) as Weak<dyn Awaited>);
             state.waiters.register(waiter, cx.waker());
             return Poll::Pending;
         }

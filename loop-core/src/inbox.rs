@@ -6,6 +6,7 @@ use loop_selector::Waker;
 use loop_timer::TimerKey;
 
 use crate::cancel::NodeId;
+use crate::sim::Holds;
 use crate::task::TaskKey;
 
 /// A message from another thread.
@@ -35,11 +36,12 @@ pub(crate) struct Inbox {
     pub(crate) loop_id: u64,
     queue: ConcurrentQueue<Message>,
     waker: Waker,
+    pub(crate) holds: Holds,
 }
 
 impl Inbox {
-    pub(crate) fn new(loop_id: u64, waker: Waker) -> Self {
-        Inbox { loop_id, queue: ConcurrentQueue::unbounded(), waker }
+    pub(crate) fn new(loop_id: u64, waker: Waker, holds: Holds) -> Self {
+        Inbox { loop_id, queue: ConcurrentQueue::unbounded(), waker, holds }
     }
 
     /// Queues a message and wakes the loop; a closed loop gives the message back.

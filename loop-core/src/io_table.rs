@@ -159,6 +159,10 @@ impl IoTable {
         Some((callback, wanted.is_none()))
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.slots.iter().flatten()
+    }
+
     pub(crate) fn changes(&self) -> usize {
         self.dirty.len()
     }

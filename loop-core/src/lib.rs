@@ -58,15 +58,18 @@
 //! | being cancelled, and cleaning up | [`catch_cancelled`], [`on_cancel`], [`protect`], [`Task::cancel`] |
 //! | several tasks at once | [`gather`], [`try_gather`], [`wait`](wait()), [`as_completed`], [`staggered_race`] |
 //! | time | [`sleep`], [`timeout`], [`timeout_scope`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
+//! | virtual time, in tests | [`Builder::simulated`], [`AutoJump`], [`Deadlock`] |
 //! | values with a deadline each | [`DelayQueue`] |
 //! | waiting for other tasks | [`sync`] |
 //! | blocking work | [`to_thread`], [`LoopRef::run_blocking`], [`ThreadPool`] |
 //! | descriptors | [`LoopRef::add_reader`], [`LoopRef::readable`], [`IoHandler`] |
+//! | what the loop is doing | [`LoopRef::dump`], [`dump_all`], [`LoopRef::dump_on_signal`], [`Task::call_graph`] |
 //! | what went wrong | [`ExceptionContext`], [`LoopError`], [`TaskError`] |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod awaited;
 mod builder;
 mod cancel;
 mod clock;
@@ -86,6 +89,7 @@ mod guest;
 mod host_waker;
 mod inbox;
 mod inner;
+mod introspect;
 mod io_table;
 mod loop_ref;
 mod readers;
@@ -99,11 +103,13 @@ mod report;
 mod run_once;
 mod runner;
 mod signals;
+mod sim;
 mod sleep;
 pub mod sync;
 mod task;
 mod waiters;
 
+pub use awaited::{Awaited, Listing};
 pub use builder::Builder;
 pub use cancel::{
     Cancelled, CatchCancelled, NotActive, Protect, Timeout, TimeoutScope, TimeoutScoped,
@@ -127,12 +133,17 @@ pub use future::{CompleteError, LoopFuture, SharedError};
 pub use guard::{HeldPanic, catch_panic, hold_panic};
 pub use guest::{RunScope, Turn};
 pub use host_waker::HostWaker;
+pub use introspect::{
+    CallGraph, DescriptorInfo, Dump, DumpAll, TaskInfo, TaskState, TimerInfo, TimerKind, WaitsFor,
+    call_graph, dump_all,
+};
 pub use loop_ref::LoopRef;
 pub use readiness::IoHandler;
 pub use remote::Remote;
 pub use remote_future::{RemoteError, RemoteFuture};
 pub use report::{ExceptionContext, ExceptionHandler, Failure, Severity};
 pub use runner::run;
+pub use sim::{AutoJump, Deadlock, SimSelector, TimeHold};
 pub use sleep::{Sleep, sleep, sleep_until, yield_now};
 pub use task::{
     CancelOnDrop, EagerSpawn, SpawnHook, Task, TaskBody, TaskBuilder, TaskRef, Watch, current_task,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use loop_handle::{Context, Handle, Outcome, TimerHandle, TimerOwner};
 
+use crate::awaited;
 use crate::clock::saturating_add;
 use crate::current;
 use crate::inner::{Inner, TimerItem};
@@ -177,7 +178,7 @@ impl LoopRef {
 
     /// A reference for other threads.
     pub fn remote(&self) -> Remote {
-        Remote { inbox: self.inner.inbox.clone() }
+        Remote::new(self.inner.inbox.clone())
     }
 
     /// Whether debug mode is on: off by default, on by the builder, by
@@ -192,6 +193,9 @@ impl LoopRef {
     /// [`slow_callback_duration`](Self::set_slow_callback_duration) or longer is reported as a
     /// warning; that costs two clock reads each.
     pub fn set_debug(&self, on: bool) {
+        if on {
+            awaited::note_holders();
+        }
         self.inner.debug.set(on);
     }
 

@@ -61,6 +61,10 @@ impl ReadyQueue {
         self.incoming.borrow_mut().extend(Some(handle).into_iter().map(Ready::Handle));
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.incoming.borrow().len() + self.batch.borrow().len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.incoming.borrow().is_empty() && self.batch.borrow().is_empty()
     }

@@ -27,12 +27,29 @@ use crate::ready::Ready;
 /// thread.join().unwrap();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
 pub struct Remote {
     pub(crate) inbox: Arc<Inbox>,
 }
 
+impl Clone for Remote {
+    fn clone(&self) -> Self {
+        Remote::new(self.inbox.clone())
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.inbox.holds.release();
+    }
+}
+
 impl Remote {
+    /// It holds virtual time while it lives, for somebody may call.
+    pub(crate) fn new(inbox: Arc<Inbox>) -> Self {
+        inbox.holds.add();
+        Remote { inbox }
+    }
+
     /// Runs `callback` on the loop's thread; asyncio's `call_soon_threadsafe`.
     ///
     /// Calls from one thread keep their order. From the loop's own thread it is `call_soon` (B-THR-01,

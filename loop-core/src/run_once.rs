@@ -8,6 +8,7 @@
 //! 6. run exactly what is in the queue at this point. What that schedules waits for the next
 //!    iteration.
 
+use std::io;
 use std::time::Duration;
 
 use loop_selector::{Event, Events};
@@ -22,6 +23,7 @@ use crate::loop_ref::LoopRef;
 use crate::readiness;
 use crate::ready::Ready;
 use crate::signals;
+use crate::sim::{self, Deadlock};
 use crate::task::{self, Root};
 
 /// No wait is longer: clocks and kernels have had trouble with more (B-LOOP-06).
@@ -58,40 +60,53 @@ pub(crate) fn run_once(
 }
 
 /// Phases 1 and 3 (B-LOOP-05). The clock is read only if a timer lives.
-fn timeout(lp: &LoopRef, limit: Option<Duration>) -> Duration {
+fn timeout(lp: &LoopRef, limit: Option<Duration>) -> Option<Duration> {
     let inner = &lp.inner;
     if inner.stopping.get() || !inner.ready.is_empty() {
-        return Duration::ZERO;
+        return Some(Duration::ZERO);
     }
-    let longest = limit.unwrap_or(MAX_WAIT).min(MAX_WAIT);
-    if longest.is_zero() {
-        return longest;
+    let limit = limit.map(|limit| limit.min(MAX_WAIT));
+    if limit.is_some_and(|limit| limit.is_zero()) {
+        return limit;
     }
-    let deadline = inner.timers.borrow_mut().next_deadline();
+    // What lies at the end of time never comes.
+    let deadline = inner.timers.borrow_mut().next_deadline().filter(|ticks| *ticks < u64::MAX);
     match deadline {
         Some(ticks) => {
             let now = inner.ticks(inner.clock.now());
-            Duration::from_nanos(ticks.saturating_sub(now)).min(longest)
+            let wait = Duration::from_nanos(ticks.saturating_sub(now));
+            Some(wait.min(limit.unwrap_or(MAX_WAIT)))
         }
-        None => longest,
+        None => limit,
     }
 }
 
 /// Phase 4. With nothing registered and no time to wait there is nothing that the kernel could tell;
 /// the inbox and the signal counters are looked at in any case (B-LOOP-07).
-fn select(lp: &LoopRef, scratch: &mut Scratch, timeout: Duration) -> Result<(), LoopError> {
+fn select(lp: &LoopRef, scratch: &mut Scratch, timeout: Option<Duration>) -> Result<(), LoopError> {
     let Scratch { events, parked, .. } = scratch;
     events.clear();
     let parked = std::mem::take(parked);
-    match &mut *lp.inner.selector.borrow_mut() {
-        Some(selector) if timeout.is_zero() && !parked && selector.registry().is_empty() => Ok(()),
-        Some(selector) => {
-            // A waker that is parked already cannot be parked again.
-            let timeout = if parked { Duration::ZERO } else { timeout };
-            selector.select(events, Some(timeout)).map_err(LoopError::Select)
-        }
-        None => Err(LoopError::Closed),
+    let no_time = Some(Duration::ZERO);
+    let selected = match &mut *lp.inner.selector.borrow_mut() {
+        Some(selector) if timeout == no_time && !parked && selector.registry().is_empty() => Ok(()),
+        // A waker that is parked already cannot be parked again.
+        Some(selector) => selector.select(events, if parked { no_time } else { timeout }),
+        None => return Err(LoopError::Closed),
+    };
+    selected.or_else(|error| select_failed(lp, error))
+}
+
+#[cold]
+fn select_failed(lp: &LoopRef, error: io::Error) -> Result<(), LoopError> {
+    if !sim::is_stalled(&error) {
+        return Err(LoopError::Select(error));
     }
+    // A wake may have come since the selector looked.
+    if lp.inner.inbox.len() > 0 {
+        return Ok(());
+    }
+    Err(LoopError::Deadlock(Deadlock::new(lp.dump())))
 }
 
 /// Bounded by what is there at the start, so that a flooding thread cannot keep I/O out (B-THR-11).

@@ -9,17 +9,20 @@ use loop_selector::{Signal, SignalWatcher};
 
 use crate::error::LoopError;
 use crate::loop_ref::LoopRef;
+use crate::sim::TimeHold;
 
 /// The signals that this loop handles. The watcher is made with the first handler.
 pub(crate) struct SignalTable {
     waker: Option<Waker>,
     watcher: Option<SignalWatcher>,
     handlers: Vec<(Signal, Handle)>,
+    /// While there are handlers.
+    hold: Option<TimeHold>,
 }
 
 impl SignalTable {
     pub(crate) fn new(waker: Waker) -> Self {
-        SignalTable { waker: Some(waker), watcher: None, handlers: Vec::new() }
+        SignalTable { waker: Some(waker), watcher: None, handlers: Vec::new(), hold: None }
     }
 
     fn position(&self, signal: Signal) -> Option<usize> {
@@ -39,6 +42,7 @@ impl SignalTable {
     pub(crate) fn take(&mut self) -> Vec<(Signal, Handle)> {
         self.waker = None;
         self.watcher = None;
+        self.hold = None;
         std::mem::take(&mut self.handlers)
     }
 }
@@ -72,6 +76,7 @@ impl LoopRef {
                 }
                 None => {
                     table.handlers.push((signal, handle.clone()));
+                    table.hold.get_or_insert_with(|| self.hold_time());
                     None
                 }
             }
@@ -91,7 +96,11 @@ impl LoopRef {
                 if let Some(watcher) = &mut table.watcher {
                     watcher.unwatch(signal);
                 }
-                table.handlers.swap_remove(index)
+                let removed = table.handlers.swap_remove(index);
+                if table.handlers.is_empty() {
+                    table.hold = None;
+                }
+                removed
             })
         };
         let Some((_, handle)) = removed else { return false };

@@ -36,6 +36,17 @@ impl Waiters {
         id
     }
 
+    /// Shows the wakers, for those who ask who waits.
+    pub(crate) fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+        for (_, waiter) in &*self.entries.borrow() {
+            match waiter {
+                Waiter::Wake(waker) => visit(waker),
+                Waiter::Member(finished, _) => finished.each_waker(visit),
+                Waiter::Callback(_) => {}
+            }
+        }
+    }
+
     fn take(&self, id: u64) -> Option<Waiter> {
         let mut entries = self.entries.borrow_mut();
         // Ids ascend, so the list is sorted by them.

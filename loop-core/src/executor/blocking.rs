@@ -185,7 +185,11 @@ impl LoopRef {
         let state = State::Queued { closure: f, waker: None };
         let shared = Arc::new(Shared { state: Mutex::new(state) });
         let (job, context) = (shared.clone(), Snapshot::current());
-        let job: Job = Box::new(move || job.run(&context));
+        let hold = self.hold_time();
+        let job: Job = Box::new(move || {
+            job.run(&context);
+            drop(hold);
+        });
         match executor.execute(job) {
             Ok(()) => BlockingTask { outcome: Ok(shared) },
             Err(refused) => {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::panic::Location;
 
 use super::wait_list::{Turn, WaitList};
 
@@ -42,13 +43,14 @@ pub struct Barrier {
 
 impl Barrier {
     /// A barrier for `parties` tasks (B-BAR-07).
+    #[track_caller]
     pub fn new(parties: NonZeroUsize) -> Self {
         Barrier {
             parties,
             state: Cell::new(State::Filling),
             inside: Cell::new(0),
             left: Cell::new(0),
-            changed: WaitList::default(),
+            changed: WaitList::new("barrier", Location::caller()),
         }
     }
 

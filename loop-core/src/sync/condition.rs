@@ -1,6 +1,7 @@
 //! `Condition`: waiting, under a lock, for something to become true.
 
 use std::fmt;
+use std::panic::Location;
 
 use super::lock::LockGuard;
 use super::wait_list::{Turn, WaitList};
@@ -32,15 +33,15 @@ use super::wait_list::{Turn, WaitList};
 /// assert_eq!(task.await.unwrap(), 3);
 /// # }).unwrap();
 /// ```
-#[derive(Default)]
 pub struct Condition {
     waiters: WaitList,
 }
 
 impl Condition {
     /// A condition that nobody waits for.
+    #[track_caller]
     pub fn new() -> Self {
-        Self::default()
+        Condition { waiters: WaitList::new("condition", Location::caller()) }
     }
 
     /// Releases the lock, sleeps until notified, and takes the lock again (B-COND-02).
@@ -98,6 +99,13 @@ struct Notified<'a> {
 impl Drop for Notified<'_> {
     fn drop(&mut self) {
         self.condition.wake(1);
+    }
+}
+
+impl Default for Condition {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new()
     }
 }
 

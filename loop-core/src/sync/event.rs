@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::panic::Location;
 
 use super::wait_list::{Turn, WaitList};
 
@@ -18,7 +19,6 @@ use super::wait_list::{Turn, WaitList};
 /// task.await.unwrap();
 /// # }).unwrap();
 /// ```
-#[derive(Default)]
 pub struct Event {
     set: Cell<bool>,
     waiters: WaitList,
@@ -26,8 +26,9 @@ pub struct Event {
 
 impl Event {
     /// An event that is not set.
+    #[track_caller]
     pub fn new() -> Self {
-        Self::default()
+        Event { set: Cell::new(false), waiters: WaitList::new("event", Location::caller()) }
     }
 
     /// Sets the flag and wakes everybody who waits now, also if it is cleared before they run
@@ -52,6 +53,13 @@ impl Event {
         if !self.set.get() {
             Turn::new(&self.waiters, || ()).await;
         }
+    }
+}
+
+impl Default for Event {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new()
     }
 }
 

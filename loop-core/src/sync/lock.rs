@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::panic::Location;
 
 use super::wait_list::{Turn, WaitList};
 
@@ -26,7 +27,6 @@ use super::wait_list::{Turn, WaitList};
 /// task.await.unwrap();
 /// # }).unwrap();
 /// ```
-#[derive(Default)]
 pub struct Lock {
     locked: Cell<bool>,
     waiters: WaitList,
@@ -34,8 +34,9 @@ pub struct Lock {
 
 impl Lock {
     /// An unlocked lock.
+    #[track_caller]
     pub fn new() -> Self {
-        Self::default()
+        Lock { locked: Cell::new(false), waiters: WaitList::new("lock", Location::caller()) }
     }
 
     /// Waits for the lock. A free lock that nobody waits for is taken without suspending (B-LOCK-01).
@@ -44,16 +45,18 @@ impl Lock {
         if !self.is_free() {
             Turn::new(&self.waiters, || self.pass_on()).await;
         }
-        self.locked.set(true);
-        LockGuard { lock: self }
+        self.take()
     }
 
     /// Takes the lock if it is free and nobody waits for it.
     pub fn try_acquire(&self) -> Option<LockGuard<'_>> {
-        self.is_free().then(|| {
-            self.locked.set(true);
-            LockGuard { lock: self }
-        })
+        self.is_free().then(|| self.take())
+    }
+
+    fn take(&self) -> LockGuard<'_> {
+        self.locked.set(true);
+        self.waiters.note_held();
+        LockGuard { lock: self }
     }
 
     /// Whether somebody holds the lock: not between a release and the run of the next in turn
@@ -68,6 +71,13 @@ impl Lock {
 
     fn pass_on(&self) {
         self.waiters.grant();
+    }
+}
+
+impl Default for Lock {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -96,6 +106,7 @@ impl<'a> LockGuard<'a> {
 impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
         self.lock.locked.set(false);
+        self.lock.waiters.note_released();
         self.lock.pass_on();
     }
 }

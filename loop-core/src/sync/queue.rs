@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::error::Error;
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::panic::Location;
 
 use super::wait_list::{Turn, WaitList};
 
@@ -158,24 +159,28 @@ pub type PriorityQueue<T> = QueueOf<T, Smallest<T>>;
 
 impl<T, S: QueueStore<T>> QueueOf<T, S> {
     /// A queue without a bound (B-QUE-02).
+    #[track_caller]
     pub fn new() -> Self {
         Self::with_max_size(None)
     }
 
     /// A queue of at most `max_size` items.
+    #[track_caller]
     pub fn bounded(max_size: NonZeroUsize) -> Self {
         Self::with_max_size(Some(max_size))
     }
 
+    #[track_caller]
     fn with_max_size(max_size: Option<NonZeroUsize>) -> Self {
+        let site = Location::caller();
         QueueOf {
             items: RefCell::default(),
             max_size,
             unfinished: Cell::new(0),
             shut_down: Cell::new(None),
-            getters: WaitList::default(),
-            putters: WaitList::default(),
-            joiners: WaitList::default(),
+            getters: WaitList::new("item of a queue", site),
+            putters: WaitList::new("room in a queue", site),
+            joiners: WaitList::new("end of a queue's work", site),
             kind: std::marker::PhantomData,
         }
     }
@@ -324,6 +329,7 @@ impl<T, S: QueueStore<T>> QueueOf<T, S> {
 }
 
 impl<T, S: QueueStore<T>> Default for QueueOf<T, S> {
+    #[track_caller]
     fn default() -> Self {
         Self::new()
     }

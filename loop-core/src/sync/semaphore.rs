@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
+use std::panic::Location;
 
 use super::wait_list::{Turn, WaitList};
 
@@ -31,11 +32,17 @@ pub struct Semaphore {
 
 impl Semaphore {
     /// `permits` to begin with, and no upper bound; 0 makes everybody wait (B-SEM-01).
+    #[track_caller]
     pub fn new(permits: usize) -> Self {
-        Semaphore { free: Cell::new(permits), bound: None, waiters: WaitList::default() }
+        Semaphore {
+            free: Cell::new(permits),
+            bound: None,
+            waiters: WaitList::new("semaphore", Location::caller()),
+        }
     }
 
     /// `permits` to begin with and at the most.
+    #[track_caller]
     pub fn bounded(permits: usize) -> Self {
         Semaphore { bound: Some(permits), ..Self::new(permits) }
     }

@@ -1,11 +1,16 @@
 //! The one way in which the primitives of this module wait: a queue whose places can be granted, left
 //! and given back, so that no hand-over is ever lost.
 
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
+
+use crate::awaited::{self, Awaited, Listing};
+use crate::task::current_task;
 
 enum Place {
     Waiting(Waker),
@@ -15,9 +20,22 @@ enum Place {
 
 /// Waiters, first come first served. Places are numbered in the order of their coming, so that a place is
 /// found by binary search; leaving is O(n) in the waiters behind.
-#[derive(Default)]
 pub(crate) struct WaitList {
+    /// What it belongs to: "lock".
+    kind: &'static str,
+    /// Where that was created.
+    site: &'static Location<'static>,
+    /// Made when somebody first waits.
+    shared: OnceCell<Rc<Shared>>,
+}
+
+struct Shared {
+    kind: &'static str,
+    site: &'static Location<'static>,
     places: RefCell<Places>,
+    /// Who holds what is waited for, by id, as far as that is noted.
+    holder: Cell<Option<u64>>,
+    listing: Listing,
 }
 
 #[derive(Default)]
@@ -34,21 +52,76 @@ impl Places {
     }
 }
 
+impl Awaited for Shared {
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    fn site(&self) -> &'static Location<'static> {
+        self.site
+    }
+
+    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+        for (_, place) in &self.places.borrow().queue {
+            if let Place::Waiting(waker) = place {
+                visit(waker);
+            }
+        }
+    }
+
+    fn holder(&self) -> Option<u64> {
+        self.holder.get()
+    }
+}
+
 impl WaitList {
+    pub(crate) fn new(kind: &'static str, site: &'static Location<'static>) -> Self {
+        WaitList { kind, site, shared: OnceCell::new() }
+    }
+
+    fn shared(&self) -> &Rc<Shared> {
+        self.shared.get_or_init(|| {
+            Rc::new(Shared {
+                kind: self.kind,
+                site: self.site,
+                places: RefCell::default(),
+                holder: Cell::new(None),
+                listing: Listing::new(),
+            })
+        })
+    }
+
     /// Whether nobody waits or has an unused turn.
     pub(crate) fn is_empty(&self) -> bool {
-        self.places.borrow().queue.is_empty()
+        self.shared.get().is_none_or(|shared| shared.places.borrow().queue.is_empty())
     }
 
     /// How many have not had their turn yet.
     pub(crate) fn waiting(&self) -> usize {
-        self.places.borrow().waiting
+        self.shared.get().map_or(0, |shared| shared.places.borrow().waiting)
+    }
+
+    /// Notes that the current task holds what is waited for, if anybody cares to know.
+    #[inline]
+    pub(crate) fn note_held(&self) {
+        if awaited::holders_are_noted() {
+            self.shared().holder.set(current_task().map(|task| task.id()));
+        }
+    }
+
+    /// Notes that nobody holds it any more.
+    #[inline]
+    pub(crate) fn note_released(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.holder.set(None);
+        }
     }
 
     /// Gives the first who waits its turn, and wakes it. `false` if nobody waits.
     pub(crate) fn grant(&self) -> bool {
+        let Some(shared) = self.shared.get() else { return false };
         let waker = {
-            let mut places = self.places.borrow_mut();
+            let mut places = shared.places.borrow_mut();
             let granted = places.queue.len() - places.waiting;
             let Some((_, place)) = places.queue.get_mut(granted) else { return false };
             let place = std::mem::replace(place, Place::Granted);
@@ -73,8 +146,10 @@ impl WaitList {
     fn poll(&self, ticket: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<()> {
         // Cloning and dropping wakers is user code: no borrow is held around either.
         let new = cx.waker().clone();
+        let shared = self.shared();
+        shared.listing.enter(|| Rc::downgrade(shared) as Weak<dyn Awaited>);
         let old = {
-            let mut places = self.places.borrow_mut();
+            let mut places = shared.places.borrow_mut();
             match ticket.and_then(|ticket| places.find(ticket)) {
                 Some(index) => match &mut places.queue[index].1 {
                     Place::Granted => {
@@ -102,8 +177,9 @@ impl WaitList {
 
     /// Gives up a place. Whether it had a turn that it did not use.
     fn leave(&self, ticket: u64) -> bool {
+        let Some(shared) = self.shared.get() else { return false };
         let left = {
-            let mut places = self.places.borrow_mut();
+            let mut places = shared.places.borrow_mut();
             let Some(index) = places.find(ticket) else { return false };
             let left = places.queue.remove(index);
             if let Some((_, Place::Waiting(_))) = left {

@@ -8,6 +8,7 @@ use loop_handle::Snapshot;
 use slab::Slab;
 
 use super::join::AnyJoin;
+use super::state::QUEUED;
 use super::waker::TaskWaker;
 use crate::cancel::SharedTree;
 
@@ -44,6 +45,13 @@ pub(crate) struct Entry {
     pub(crate) join: Rc<dyn AnyJoin>,
 }
 
+impl Entry {
+    /// Whether its next step is in the ready queue.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.state & QUEUED != 0
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct TaskTable {
     entries: Slab<Entry>,
@@ -75,6 +83,10 @@ impl TaskTable {
     pub(crate) fn remove(&mut self, key: TaskKey) -> Option<Entry> {
         self.get(key)?;
         Some(self.entries.remove(key.index as usize))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().map(|(_, entry)| entry)
     }
 
     /// The unfinished tasks, oldest slot first. O(n).

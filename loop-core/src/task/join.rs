@@ -61,6 +61,11 @@ impl Header {
         self.flags.set(self.flags.get() & !flag);
     }
 
+    /// Whether this is the future of a run, which stays with its caller.
+    pub(crate) fn is_root(&self) -> bool {
+        self.has(ROOT)
+    }
+
     pub(crate) fn name(&self) -> Rc<str> {
         match &*self.name.borrow() {
             Some(name) => name.clone(),

@@ -31,6 +31,11 @@ impl TaskRef {
         self.join.header().name()
     }
 
+    /// Gives the task a name, for reports.
+    pub fn set_name(&self, name: &str) {
+        *self.join.header().name.borrow_mut() = Some(Rc::from(name));
+    }
+
     /// Where the task was spawned.
     pub fn site(&self) -> &'static Location<'static> {
         self.join.header().site
@@ -44,6 +49,11 @@ impl TaskRef {
     /// Whether the task ended because it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.join.header().has(CANCELLED)
+    }
+
+    /// Its loop, unless that is gone.
+    pub(crate) fn home(&self) -> Option<Rc<Inner>> {
+        self.join.header().home.upgrade()
     }
 
     /// Runs `f` with the values that the task's context has between its steps.

@@ -1,0 +1,126 @@
+//! What tasks wait for, for those who ask: a dump, the report of a deadlock.
+//!
+//! Nobody takes notes when a task waits. A thing that can be waited for enters the thread's list when it
+//! first has somebody waiting, and leaves it when it is dropped. Who asks goes through the list and looks
+//! at the wakers: a task is known by its waker.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::rc::Weak;
+use std::task::Waker;
+
+use slab::Slab;
+
+thread_local! {
+    static LISTED: RefCell<Slab<Weak<dyn Awaited>>> = const { RefCell::new(Slab::new()) };
+    static NOTE_HOLDERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Something that tasks wait for. Implement it for a primitive of your own, and keep a [`Listing`] in it,
+/// for its waits to have a name in a [`Dump`](crate::Dump).
+///
+/// ```
+/// use loop_core::{Awaited, Listing, LoopRef};
+/// use std::{cell::RefCell, future::poll_fn, panic::Location, rc::Rc, task::{Poll, Waker}};
+///
+/// struct Latch { site: &'static Location<'static>, waiter: RefCell<Option<Waker>>, listing: Listing }
+///
+/// impl Awaited for Latch {
+///     fn kind(&self) -> &'static str { "latch" }
+///     fn site(&self) -> &'static Location<'static> { self.site }
+///     fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+///         self.waiter.borrow().iter().for_each(visit);
+///     }
+/// }
+///
+/// # let mut event_loop = loop_core::EventLoop::new()?;
+/// let latch = Rc::new(Latch {
+///     site: Location::caller(), waiter: RefCell::default(), listing: Listing::new()
+/// });
+/// let task = event_loop.spawn(poll_fn(move |cx| {
+///     latch.listing.enter(|| Rc::downgrade(&latch) as _);
+///     *latch.waiter.borrow_mut() = Some(cx.waker().clone());
+///     Poll::<()>::Pending
+/// }));
+/// event_loop.run_once(Some(std::time::Duration::ZERO))?;
+/// assert!(event_loop.dump().to_string().contains("waits for latch created at"));
+/// # drop(task);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Awaited {
+    /// What it is, in a word or two: `"lock"`.
+    fn kind(&self) -> &'static str;
+
+    /// Where it was created.
+    fn site(&self) -> &'static Location<'static>;
+
+    /// Shows the wakers of those who wait now. They are only looked at, with no user code run.
+    fn each_waker(&self, visit: &mut dyn FnMut(&Waker));
+
+    /// The [`id`](crate::TaskRef::id) of the task that all the others wait for, if there is one and it is
+    /// known: who holds a lock.
+    fn holder(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// An [`Awaited`]'s place in its thread's list, from the first [`enter`](Self::enter) until this is
+/// dropped. It costs nothing before that and a few nanoseconds then.
+#[derive(Default)]
+pub struct Listing {
+    index: OnceCell<usize>,
+    /// The list is the thread's.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Listing {
+    /// No place yet.
+    pub const fn new() -> Self {
+        Listing { index: OnceCell::new(), not_send: PhantomData }
+    }
+
+    /// Enters what `awaited` makes, unless that was done before.
+    #[inline]
+    pub fn enter(&self, awaited: impl FnOnce() -> Weak<dyn Awaited>) {
+        self.index.get_or_init(|| LISTED.with(|listed| listed.borrow_mut().insert(awaited())));
+    }
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        if let Some(index) = self.index.take() {
+            // A thread that ends may have dropped its list before.
+            let left = LISTED.try_with(|listed| listed.borrow_mut().try_remove(index));
+            drop(left);
+        }
+    }
+}
+
+impl fmt::Debug for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listing").field("entered", &self.index.get().is_some()).finish()
+    }
+}
+
+/// Calls `visit` with everything that is waited for on this thread, in the order in which it was entered,
+/// as far as places were not used again. O(n), and no borrow is held meanwhile.
+pub(crate) fn each(mut visit: impl FnMut(&dyn Awaited)) {
+    let listed: Vec<_> = LISTED.with(|listed| {
+        listed.borrow().iter().filter_map(|(_, awaited)| awaited.upgrade()).collect()
+    });
+    for awaited in &listed {
+        visit(&**awaited);
+    }
+}
+
+/// From now on, locks of this thread note who holds them: debug mode and virtual time ask for it.
+pub(crate) fn note_holders() {
+    NOTE_HOLDERS.set(true);
+}
+
+#[inline]
+pub(crate) fn holders_are_noted() -> bool {
+    NOTE_HOLDERS.get()
+}

@@ -1,0 +1,188 @@
+//! How a dump is put together. No user code runs here.
+
+use std::collections::HashMap;
+use std::io;
+use std::task::Waker;
+use std::time::Duration;
+
+use loop_handle::Handle;
+use loop_selector::Signal;
+
+use super::dump::{DescriptorInfo, Dump, TaskInfo, TaskState, TimerInfo, TimerKind, WaitsFor};
+use crate::awaited;
+use crate::inner::{Inner, TimerItem};
+use crate::io_table::Direction;
+use crate::loop_ref::LoopRef;
+
+/// How many tasks, timers and descriptors a dump has at the most.
+const LIMIT: usize = 10_000;
+
+/// Which task a waker wakes: by what it points to.
+struct Owners(HashMap<*const (), u64>);
+
+impl Owners {
+    fn of(&self, waker: &Waker) -> Option<u64> {
+        self.0.get(&waker.data()).copied()
+    }
+}
+
+impl LoopRef {
+    /// What the loop is doing now: its tasks and who awaits whom, its timers, its descriptors
+    /// (B-INT-03). Costs nothing until it is called, and then O(n) in all of them.
+    ///
+    /// ```
+    /// # use loop_core::{LoopRef, run, sleep, spawn};
+    /// # use std::time::Duration;
+    /// # run(async {
+    /// let task = spawn(sleep(Duration::from_secs(60)));
+    /// task.set_name("sleeper");
+    /// sleep(Duration::ZERO).await; // it gets its turn
+    /// let dump = LoopRef::current().dump();
+    /// println!("{dump}");
+    /// assert!(dump.to_string().contains("sleeper: waits for a timer in "));
+    /// # }).unwrap();
+    /// ```
+    pub fn dump(&self) -> Dump {
+        collect(&self.inner)
+    }
+
+    /// Writes a [`dump`](Self::dump) as text to standard error each time the process gets `signal`:
+    /// `SIGUSR1`, say. An ordinary [signal handler](Self::add_signal_handler) does it, so a loop that is
+    /// stuck in a callback does not answer.
+    ///
+    /// # Errors
+    /// As [`add_signal_handler`](Self::add_signal_handler).
+    #[track_caller]
+    pub fn dump_on_signal(&self, signal: Signal) -> io::Result<Handle> {
+        let weak = std::rc::Rc::downgrade(&self.inner);
+        self.add_signal_handler(signal, move || match weak.upgrade() {
+            Some(inner) => {
+                use io::Write;
+                write!(io::stderr().lock(), "{}", collect(&inner))
+            }
+            None => Ok(()),
+        })
+    }
+}
+
+pub(crate) fn collect(inner: &Inner) -> Dump {
+    let now = inner.ticks(inner.clock.now());
+    let (mut tasks, owners) = tasks(inner);
+    let mut timers: Vec<_> = {
+        let timers = inner.timers.borrow();
+        let items = timers.iter().map(|(ticks, _, item)| {
+            let kind = match item {
+                TimerItem::Callback(handle) => {
+                    TimerKind::Callback { name: handle.name(), site: handle.site() }
+                }
+                TimerItem::Expire(key, _) => {
+                    let tasks = inner.tasks.borrow();
+                    let task = tasks.get(*key).map(|entry| entry.join.header().id);
+                    task.map_or(TimerKind::Waker, TimerKind::Timeout)
+                }
+                TimerItem::Wake(waker) => {
+                    owners.of(waker).map_or(TimerKind::Waker, TimerKind::Task)
+                }
+            };
+            TimerInfo { due_in: Duration::from_nanos(ticks.saturating_sub(now)), kind }
+        });
+        items.collect()
+    };
+    timers.sort_by_key(|timer| timer.due_in);
+    let mut descriptors = descriptors(inner);
+
+    let mut waits = HashMap::<u64, Vec<WaitsFor>>::new();
+    for task in inner.tasks.borrow().iter() {
+        let header = task.join.header();
+        header.waiters.each_waker(&mut |waker| {
+            if let Some(id) = owners.of(waker) {
+                waits.entry(id).or_default().push(WaitsFor::Task(header.id));
+            }
+        });
+    }
+    awaited::each(|awaited| {
+        awaited.each_waker(&mut |waker| {
+            if let Some(id) = owners.of(waker) {
+                let (kind, site, holder) = (awaited.kind(), awaited.site(), awaited.holder());
+                waits.entry(id).or_default().push(WaitsFor::Object { kind, site, holder });
+            }
+        });
+    });
+    for timer in &timers {
+        let (id, waits_for) = match timer.kind {
+            TimerKind::Task(id) => (id, WaitsFor::Timer(timer.due_in)),
+            TimerKind::Timeout(id) => (id, WaitsFor::Timeout(timer.due_in)),
+            _ => continue,
+        };
+        waits.entry(id).or_default().push(waits_for);
+    }
+    for task in &mut tasks {
+        if let Some(waits) = waits.remove(&task.id).filter(|_| task.state == TaskState::Waiting) {
+            task.waits_for = waits;
+        }
+    }
+
+    let more = |len: usize| len.saturating_sub(LIMIT);
+    let (more_tasks, more_timers) = (more(tasks.len()), more(timers.len()));
+    let more_descriptors = more(descriptors.len());
+    tasks.truncate(LIMIT);
+    timers.truncate(LIMIT);
+    descriptors.truncate(LIMIT);
+    Dump {
+        loop_id: inner.id,
+        selector: inner.selector_name,
+        running: inner.running.get(),
+        ready: inner.ready.len(),
+        tasks,
+        more_tasks,
+        timers,
+        more_timers,
+        descriptors,
+        more_descriptors,
+    }
+}
+
+fn tasks(inner: &Inner) -> (Vec<TaskInfo>, Owners) {
+    let current = inner.current_task.get();
+    let mut owners = HashMap::new();
+    let mut tasks = Vec::new();
+    for entry in inner.tasks.borrow().iter() {
+        let header = entry.join.header();
+        if let Some(waker) = &entry.waker {
+            owners.insert(waker.waker().data(), header.id);
+        }
+        let state = match () {
+            () if current == Some(header.key.get()) => TaskState::Running,
+            () if entry.is_queued() => TaskState::Ready,
+            () => TaskState::Waiting,
+        };
+        tasks.push(TaskInfo {
+            id: header.id,
+            name: header.name().to_string(),
+            site: header.site,
+            root: header.is_root(),
+            state,
+            waits_for: Vec::new(),
+        });
+    }
+    tasks.sort_by_key(|task| task.id);
+    (tasks, Owners(owners))
+}
+
+fn descriptors(inner: &Inner) -> Vec<DescriptorInfo> {
+    let io = inner.io.borrow();
+    let mut descriptors: Vec<_> = io
+        .iter()
+        .map(|entry| {
+            let site = |direction| entry.kind.callback(direction).map(|c| c.handle.site());
+            DescriptorInfo {
+                fd: entry.fd,
+                interest: entry.wanted,
+                reader: site(Direction::Read),
+                writer: site(Direction::Write),
+            }
+        })
+        .collect();
+    descriptors.sort_by_key(|descriptor| descriptor.fd);
+    descriptors
+}

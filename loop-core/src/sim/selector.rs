@@ -1,0 +1,73 @@
+//! `SimSelector`: a selector with no outside world.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use loop_selector::{
+    AsSource, Events, Interest, PollSelector, RegisterError, Registry, Selector, Token, Waker,
+};
+
+/// A selector that watches no descriptor and hears only of wakes: under [`AutoJump`](crate::AutoJump) it
+/// makes a loop that depends on nothing outside the program, and so runs the same every time.
+/// [`Builder::simulated`](crate::Builder::simulated) puts the two together.
+///
+/// What a simulated program must not touch is refused: registering a descriptor gives an error.
+#[derive(Debug)]
+pub struct SimSelector {
+    /// Waits, on the waker alone, while something holds time.
+    wakes: PollSelector,
+}
+
+impl SimSelector {
+    /// A selector of wakes.
+    ///
+    /// # Errors
+    /// If there is no descriptor left for the waker.
+    pub fn new() -> io::Result<Self> {
+        Ok(SimSelector { wakes: PollSelector::new()? })
+    }
+}
+
+impl Selector for SimSelector {
+    /// # Errors
+    /// Always: `Unsupported`, with the owner.
+    fn register(&mut self, owner: Rc<dyn AsSource>, _: Interest) -> Result<Token, RegisterError> {
+        let fd = (*owner).as_fd().as_raw_fd();
+        let text = format!("sim: fd {fd} is real, and a simulated selector watches no descriptor");
+        Err(RegisterError::new(owner, io::Error::new(io::ErrorKind::Unsupported, text)))
+    }
+
+    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
+        self.wakes.modify(token, interest)
+    }
+
+    fn rearm(&mut self, token: Token) -> io::Result<()> {
+        self.wakes.rearm(token)
+    }
+
+    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
+        self.wakes.deregister(token)
+    }
+
+    fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        self.wakes.select(events, timeout)
+    }
+
+    fn registry(&self) -> &Registry {
+        self.wakes.registry()
+    }
+
+    fn waker(&self) -> Waker {
+        self.wakes.waker()
+    }
+
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.wakes.as_fd()
+    }
+}
