@@ -33,10 +33,14 @@ fn set_handler(signal: Signal, handler: usize) {
 
 extern "C" fn nothing(_: libc::c_int) {}
 
+/// What a child is to do.
+const JOB: &str = "LOOP_SELECTOR_TEST_JOB";
+
 /// Runs the ignored test `name` of this file in a process of its own.
-fn in_child(name: &str) -> std::process::ExitStatus {
+fn in_child(name: &str, job: &str) -> std::process::ExitStatus {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--ignored", "--test-threads=1"])
+        .env(JOB, job)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -364,31 +368,38 @@ fn watchers_come_and_go_while_signals_arrive() {
 // tokio-rs/tokio#7905: the signal was swallowed for ever once it had been listened for.
 #[test]
 fn s25_after_the_last_unwatch_the_signal_is_deadly_again() {
-    for (name, signal) in [("child_int", Signal::INT), ("child_term", Signal::TERM)] {
-        assert_eq!(in_child(name).signal(), Some(signal.as_raw()), "{signal}");
+    for backend in usable() {
+        for signal in [Signal::INT, Signal::TERM] {
+            for way in ["unwatch", "drop"] {
+                let job = format!("{backend} {} {way}", signal.as_raw());
+                let status = in_child("child_watches_and_raises", &job);
+                assert_eq!(status.signal(), Some(signal.as_raw()), "{job}");
+            }
+        }
+        println!("{backend}: the default action is back");
     }
 }
 
 #[test]
 #[ignore = "run by s25_after_the_last_unwatch_the_signal_is_deadly_again"]
-fn child_int() {
-    watch_unwatch_raise(Signal::INT);
-}
-
-#[test]
-#[ignore = "run by s25_after_the_last_unwatch_the_signal_is_deadly_again"]
-fn child_term() {
-    watch_unwatch_raise(Signal::TERM);
-}
-
-fn watch_unwatch_raise(signal: Signal) {
+fn child_watches_and_raises() {
+    let job = std::env::var(JOB).unwrap();
+    let [backend, number, way] = job.split(' ').collect::<Vec<_>>()[..] else { panic!("{job}") };
+    let signal = Signal::new(number.parse().unwrap()).unwrap();
     // A shell's background job inherits "ignored" for SIGINT.
     set_handler(signal, libc::SIG_DFL);
-    let mut signals = watcher();
+    let mut selector = by_name(backend).unwrap();
+    let mut signals = SignalWatcher::new(selector.waker()).unwrap();
     signals.watch(signal).unwrap();
     raise(signal).unwrap();
+    selector.select(&mut Events::new(), None).unwrap();
     assert_eq!(signals.pending(), [(signal, 1)]);
-    assert!(signals.unwatch(signal));
-    assert!(!signals.unwatch(signal));
+    match way {
+        "unwatch" => {
+            assert!(signals.unwatch(signal));
+            assert!(!signals.unwatch(signal));
+        }
+        _ => drop((signals, selector)),
+    }
     raise(signal).unwrap();
 }

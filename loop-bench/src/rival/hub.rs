@@ -14,7 +14,7 @@ pub(crate) type Post = Box<dyn Fn(u64) + Send>;
 pub(crate) trait Hub {
     /// Hands `start` the means to send, then runs until `tally` is complete. If `busy`, the loop
     /// always has something else to do; if not, it sleeps between messages.
-    fn run(busy: bool, tally: Arc<Tally>, start: impl FnOnce(Post)) -> Result<(), Wrong>;
+    fn run(&self, busy: bool, tally: Arc<Tally>, start: impl FnOnce(Post)) -> Result<(), Wrong>;
 }
 
 /// Counts messages on the loop's thread, and lets the sender wait for that.

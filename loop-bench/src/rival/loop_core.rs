@@ -68,12 +68,12 @@ pub(crate) fn tasks(batches: u64, batch: u64) -> Result<Lap, Wrong> {
     Ok(lap)
 }
 
-/// Each message is a callback of its own.
-pub(crate) struct Calls;
+/// Each message is a callback of its own. The selector is the one of that name.
+pub(crate) struct Calls(pub(crate) &'static str);
 
 impl Hub for Calls {
-    fn run(busy: bool, tally: Arc<Tally>, start: impl FnOnce(Post)) -> Result<(), Wrong> {
-        let mut event_loop = event_loop()?;
+    fn run(&self, busy: bool, tally: Arc<Tally>, start: impl FnOnce(Post)) -> Result<(), Wrong> {
+        let mut event_loop = EventLoop::builder().selector(by_name(self.0)?).build()?;
         if busy {
             spin(event_loop.loop_ref(), Arc::clone(&tally));
         }

@@ -3,9 +3,11 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::sync::OnceLock;
+use std::thread;
 use std::time::Duration;
 
-use loop_selector::{Event, Events, Interest, Selector, Token, by_name};
+use loop_selector::{Event, Events, Interest, Selector, Token, available, by_name};
 
 use super::waiting::{Make, Ready, Waiting, Wake, put};
 
@@ -16,6 +18,23 @@ struct Ours {
     tokens: Vec<Option<Token>>,
     /// Sources, by their tokens' index.
     numbers: Vec<usize>,
+}
+
+/// The backends of this system that can be made, best first.
+pub(crate) fn usable() -> impl Iterator<Item = &'static str> {
+    available().iter().copied().filter(|name| refusal(name).is_none())
+}
+
+/// What the system says to a backend, if it says no: to io_uring alone, in practice.
+pub(crate) fn refusal(name: &str) -> Option<&'static str> {
+    static REFUSED: OnceLock<Vec<(&'static str, String)>> = OnceLock::new();
+    let refused = REFUSED.get_or_init(|| {
+        let refused = |&name| Some((name, by_name(name).err()?.to_string()));
+        let all = move || available().iter().filter_map(refused).collect();
+        // In a thread of its own: the kernel may interrupt a thread to tidy up behind a ring.
+        thread::spawn(all).join().expect("no backend panics")
+    });
+    refused.iter().find(|(known, _)| *known == name).map(|(_, why)| why.as_str())
 }
 
 /// The backend of that name.

@@ -46,7 +46,7 @@ pub(crate) fn local_tasks(batches: u64, batch: u64) -> Result<Lap, Wrong> {
 pub(crate) struct Channel;
 
 impl Hub for Channel {
-    fn run(busy: bool, tally: Arc<Tally>, start: impl FnOnce(Post)) -> Result<(), Wrong> {
+    fn run(&self, busy: bool, tally: Arc<Tally>, start: impl FnOnce(Post)) -> Result<(), Wrong> {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         runtime()?.block_on(async {
             if busy {

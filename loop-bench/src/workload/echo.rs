@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_selector::available;
-
 use super::load::Load;
 use crate::rival::echo_server::{EchoServer, Serve};
-use crate::rival::{loop_net, mio, tokio};
+use crate::rival::{loop_net, loop_selector, mio, tokio};
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
 const CONNECTIONS: usize = 64;
@@ -51,7 +49,7 @@ fn streams() -> Vec<(String, Serve)> {
 
 /// One a selector that this system has.
 fn ours(server: fn(&'static str) -> Serve) -> Vec<(String, Serve)> {
-    available().iter().map(|name| (format!("loop-net/{name}"), server(name))).collect()
+    loop_selector::usable().map(|name| (format!("loop-net/{name}"), server(name))).collect()
 }
 
 /// What a round took.

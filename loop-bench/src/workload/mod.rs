@@ -68,7 +68,7 @@ impl Workload {
             bars: &[],
             contests: wake::contests,
             derived: nothing,
-            probes: &[],
+            probes: &[Probe { name: "wake/absent", run: |_plan| selectors::refused() }],
         },
         Self {
             name: "echo",
@@ -76,7 +76,7 @@ impl Workload {
             bars: &[],
             contests: echo::contests,
             derived: nothing,
-            probes: &[],
+            probes: &[Probe { name: "echo/absent", run: |_plan| selectors::refused() }],
         },
     ];
 

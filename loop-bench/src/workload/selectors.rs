@@ -1,11 +1,10 @@
 //! Selectors alone, without a loop: sockets, some of which have something to read.
 
 use std::cell::OnceCell;
-use std::io;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-use ::loop_selector::{available, by_name};
+use ::loop_selector::available;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::selector_loads::{Sources, Waits, modify, register, wait, wake};
@@ -117,16 +116,8 @@ fn reason_against(subject: &str, n: usize) -> Option<String> {
         "loop-selector/select" if n + SPARE > SELECT_LIMIT => {
             Some(format!("select takes no number from {SELECT_LIMIT} on"))
         }
-        "loop-selector/uring" => uring_refused().map(str::to_owned),
-        _ => None,
+        _ => loop_selector::refusal(subject.strip_prefix("loop-selector/")?).map(str::to_owned),
     }
-}
-
-/// What the system says to a ring; `None` if it gives one.
-fn uring_refused() -> Option<&'static str> {
-    static REASON: OnceLock<Option<String>> = OnceLock::new();
-    let refused = || by_name("uring").err().map(|error: io::Error| error.to_string());
-    REASON.get_or_init(refused).as_deref()
 }
 
 /// How many files this process may have open, after the limit was raised as far as it goes.
@@ -152,6 +143,15 @@ pub(super) fn absences(plan: &Plan) -> Vec<Finding> {
         }
     }
     absences
+}
+
+/// The backends that this system refuses, for workloads that are about what is built on them.
+pub(super) fn refused() -> Vec<Finding> {
+    let refusal = |&name| Some((name, loop_selector::refusal(name)?));
+    let refused = available().iter().filter_map(refusal);
+    refused
+        .map(|(name, why)| Finding::NotMeasured { what: name.to_owned(), why: why.to_owned() })
+        .collect()
 }
 
 /// What follows from the waits: their cost an event, and how it grows with the number of sources,

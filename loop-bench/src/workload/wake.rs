@@ -5,15 +5,19 @@ use std::thread;
 use std::time::Instant;
 
 use crate::rival::hub::{Hub, Post, Tally};
-use crate::rival::loop_core::{self, Calls};
+use crate::rival::loop_core::Calls;
+use crate::rival::loop_selector;
 use crate::rival::tokio::Channel;
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
 pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
     let contest = |name, busy, n| {
-        let ours = Subject::new(loop_core::name(), move |_seed| round::<Calls>(busy, n));
-        let tokio = Subject::new("tokio", move |_seed| round::<Channel>(busy, n));
-        Contest::new(name, &[("n", n)], vec![ours, tokio])
+        let ours = loop_selector::usable().map(|selector| {
+            let subject = format!("loop-core/{selector}");
+            Subject::new(subject, move |_seed| round(&Calls(selector), busy, n))
+        });
+        let tokio = Subject::new("tokio", move |_seed| round(&Channel, busy, n));
+        Contest::new(name, &[("n", n)], ours.chain([tokio]).collect())
     };
     vec![
         contest("wake/parked", false, plan.size(5_000, 20_000)),
@@ -24,7 +28,7 @@ pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
 /// Parked: one message at a time, each waited for, so that the loop has nothing to do but sleep:
 /// the time of a round trip. Busy: all messages at once, while the loop also runs a callback or
 /// task that never ends: the time between two messages.
-fn round<H: Hub>(busy: bool, n: u64) -> Result<Lap, Wrong> {
+fn round<H: Hub>(hub: &H, busy: bool, n: u64) -> Result<Lap, Wrong> {
     let tally = Tally::new(n);
     let (go, started) = mpsc::channel::<Post>();
     let sender = thread::spawn({
@@ -44,7 +48,7 @@ fn round<H: Hub>(busy: bool, n: u64) -> Result<Lap, Wrong> {
             Some(start)
         }
     });
-    let ran = H::run(busy, Arc::clone(&tally), move |post| _ = go.send(post));
+    let ran = hub.run(busy, Arc::clone(&tally), move |post| _ = go.send(post));
     // A loop that failed never takes the messages that a sender may be waiting for: leave it.
     ran?;
     let finished = tally.finished()?;
@@ -60,7 +64,12 @@ mod tests {
     struct Faulty<const LOSES: bool>;
 
     impl<const LOSES: bool> Hub for Faulty<LOSES> {
-        fn run(_busy: bool, tally: Arc<Tally>, start: impl FnOnce(Post)) -> Result<(), Wrong> {
+        fn run(
+            &self,
+            _busy: bool,
+            tally: Arc<Tally>,
+            start: impl FnOnce(Post),
+        ) -> Result<(), Wrong> {
             let (sender, receiver) = mpsc::channel();
             start(Box::new(move |value| {
                 if !(LOSES && value == 3) {
@@ -77,14 +86,16 @@ mod tests {
     #[test]
     fn every_subject_takes_all_messages_in_order() {
         for busy in [false, true] {
-            assert_eq!(round::<Calls>(busy, 1_000).unwrap().ops, 1_000, "loop-core");
-            assert_eq!(round::<Channel>(busy, 1_000).unwrap().ops, 1_000, "tokio");
-            assert_eq!(round::<Faulty<false>>(busy, 1_000).unwrap().ops, 1_000);
+            for selector in loop_selector::usable() {
+                assert_eq!(round(&Calls(selector), busy, 1_000).unwrap().ops, 1_000, "{selector}");
+            }
+            assert_eq!(round(&Channel, busy, 1_000).unwrap().ops, 1_000, "tokio");
+            assert_eq!(round(&Faulty::<false>, busy, 1_000).unwrap().ops, 1_000);
         }
     }
 
     #[test]
     fn a_lost_message_is_noticed() {
-        assert!(round::<Faulty<true>>(true, 1_000).is_err());
+        assert!(round(&Faulty::<true>, true, 1_000).is_err());
     }
 }
