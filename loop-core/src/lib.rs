@@ -55,7 +55,8 @@
 //! | scheduling on the loop's thread | [`LoopRef`] |
 //! | scheduling from other threads | [`Remote`], [`Remote::spawn`], [`RemoteFuture`] |
 //! | tasks and results | [`spawn`], [`TaskBuilder`], [`Task`], [`LoopFuture`] |
-//! | being cancelled, and cleaning up | [`catch_cancelled`], [`on_cancel`], [`protect`], [`Task::cancel`] |
+//! | being cancelled, and cleaning up | [`catch_cancelled`], [`on_cancel`], [`protect`], [`shield`], [`Task::cancel`] |
+//! | tasks that belong together | [`TaskGroup`] |
 //! | several tasks at once | [`gather`], [`try_gather`], [`wait`](wait()), [`as_completed`], [`staggered_race`] |
 //! | time | [`sleep`], [`timeout`], [`timeout_scope`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
 //! | virtual time, in tests | [`Builder::simulated`], [`AutoJump`], [`Deadlock`] |
@@ -112,9 +113,9 @@ mod waiters;
 pub use awaited::{Awaited, Listing};
 pub use builder::Builder;
 pub use cancel::{
-    Cancelled, CatchCancelled, NotActive, Protect, Timeout, TimeoutScope, TimeoutScoped,
-    catch_cancelled, on_cancel, protect, raise_cancelled, timeout, timeout_at, timeout_scope,
-    wait_for,
+    Cancelled, CatchCancelled, ChildError, GroupError, GroupScope, NotActive, Protect, TaskGroup,
+    Timeout, TimeoutScope, TimeoutScoped, catch_cancelled, on_cancel, protect, raise_cancelled,
+    timeout, timeout_at, timeout_scope, wait_for,
 };
 pub use clock::{Clock, MonotonicClock, VirtualClock};
 pub use combine::{
@@ -146,8 +147,8 @@ pub use runner::run;
 pub use sim::{AutoJump, Deadlock, SimSelector, TimeHold};
 pub use sleep::{Sleep, sleep, sleep_until, yield_now};
 pub use task::{
-    CancelOnDrop, EagerSpawn, SpawnHook, Task, TaskBody, TaskBuilder, TaskRef, Watch, current_task,
-    spawn,
+    CancelOnDrop, EagerSpawn, Shield, SpawnHook, Task, TaskBody, TaskBuilder, TaskRef, Watch,
+    current_task, shield, spawn,
 };
 pub use waiters::CallbackId;
 

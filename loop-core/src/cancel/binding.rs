@@ -56,6 +56,13 @@ impl Place {
         tree.has(self.node).then(|| f(&mut tree, self.node.index))
     }
 
+    /// The scope asks for its own end.
+    pub(super) fn ask(&self) {
+        if let Some(inner) = current::find(self.inbox.loop_id) {
+            ask(&inner, self.task, self.node, false);
+        }
+    }
+
     /// Replaces the scope's deadline. One that has passed asks at once.
     pub(super) fn set_deadline(&self, deadline: Option<Instant>) {
         let Some(inner) = current::find(self.inbox.loop_id) else { return };
@@ -259,9 +266,25 @@ impl Here {
         attend(&self.inner, self.task);
     }
 
-    /// Keeps a request until the node is left.
+    /// From now on requests stop here.
+    pub(crate) fn set_barrier(&self) {
+        self.tree.borrow_mut().node_mut(self.node).barrier = true;
+    }
+
+    /// Keeps a request until the node is left, or [`release`](Self::release).
     pub(crate) fn hold(&self, request: Request) {
         self.tree.borrow_mut().hold(self.node, request);
+    }
+
+    pub(crate) fn release(&self) -> Option<Request> {
+        let (held, waiting) = {
+            let mut tree = self.tree.borrow_mut();
+            (tree.release(self.node), !tree.backs.is_empty())
+        };
+        if waiting {
+            attend(&self.inner, self.task);
+        }
+        held
     }
 
     /// The body is suspended: the node is live.

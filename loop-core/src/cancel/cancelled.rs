@@ -158,7 +158,7 @@ pub async fn raise_cancelled(reason: &str) -> ! {
     wait_to_be_dropped().await
 }
 
-fn raise(reason: Option<Arc<str>>) {
+pub(super) fn raise(reason: Option<Arc<str>>) {
     let Some((inner, task, tree)) = running() else { return };
     {
         let mut tree = tree.borrow_mut();

@@ -14,11 +14,14 @@
 //! | `binding` | a future's place in the tree of the task that polls it |
 //! | `catch`, `cancelled` | what users catch, and with what they decide |
 //! | `timeout`, `timeout_scope` | scopes that ask when their time is up |
+//! | `group`, `child` | tasks that end before the scope that started them |
 
 mod binding;
 mod cancelled;
 mod catch;
+mod child;
 mod deliver;
+mod group;
 mod node;
 mod timeout;
 mod timeout_scope;
@@ -31,5 +34,7 @@ pub(crate) use turn::{Turn, begin_step, end_step, forget, left_over};
 
 pub use cancelled::{Cancelled, raise_cancelled};
 pub use catch::{CatchCancelled, Protect, catch_cancelled, on_cancel, protect};
+pub use child::{ChildError, GroupError};
+pub use group::{GroupScope, TaskGroup};
 pub use timeout::{Timeout, timeout, timeout_at, wait_for};
 pub use timeout_scope::{NotActive, TimeoutScope, TimeoutScoped, timeout_scope};

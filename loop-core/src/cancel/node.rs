@@ -29,12 +29,14 @@ pub(crate) enum Kind {
     Protect,
     /// A future that ends with a request of its own, and passes others on.
     Scope,
+    /// Both a scope and, for the requests of others, a catch point (C9).
+    Group,
 }
 
 impl Kind {
     /// Whether a request from outside is handed to such a node.
     pub(super) fn catches(self) -> bool {
-        matches!(self, Kind::Catch | Kind::Protect)
+        matches!(self, Kind::Catch | Kind::Protect | Kind::Group)
     }
 }
 

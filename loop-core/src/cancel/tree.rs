@@ -188,6 +188,9 @@ impl Tree {
         let (Some(first), Some(second)) = (&first, &second) else { return first.or(second) };
         let inward = self.depth(second.target.index) >= self.depth(first.target.index);
         let mut merged = if inward { first.clone() } else { second.clone() };
+        if inward && merged.target == second.target {
+            merged.reason = first.reason.clone().or_else(|| second.reason.clone());
+        }
         merged.round = first.round.max(second.round);
         merged.stands = first.stands || second.stands;
         Some(merged)
