@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use loop_selector::{Selector, default_selector};
+use loop_selector::{Process, Selector, default_selector};
 use loop_timer::TimerHeap;
 
 use crate::awaited;
@@ -117,6 +117,7 @@ impl Builder {
         }
         let inner = Rc::new(Inner {
             id,
+            process: Process::current()?,
             start: clock.now(),
             clock,
             handles: Default::default(),

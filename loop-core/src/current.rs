@@ -50,9 +50,10 @@ pub(crate) fn with_running(id: u64, f: impl FnOnce(&Inner)) -> bool {
     done.unwrap_or(false)
 }
 
-/// The loop that runs on this thread.
+/// The loop that runs on this thread. One that a fork has copied does not run in the child (B-LOOP-27).
 pub(crate) fn running() -> Option<Rc<Inner>> {
-    RUNNING.try_with(|running| running.borrow().clone()).ok().flatten()
+    let running = RUNNING.try_with(|running| running.borrow().clone()).ok().flatten();
+    running.filter(|inner| !inner.process.is_forked())
 }
 
 /// Keeps a loop current until dropped, then restores what was there before (B-LOOP-12, B-LOOP-26).

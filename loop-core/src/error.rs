@@ -29,6 +29,8 @@ pub enum LoopError {
     Deadlock(Deadlock),
     /// No loop runs on this thread.
     NotRunning,
+    /// The loop was made by a parent process: after a fork a child makes one of its own (B-LOOP-27).
+    Forked,
     /// The selector failed; the error names it.
     Select(io::Error),
 }
@@ -44,6 +46,7 @@ impl fmt::Display for LoopError {
             LoopError::Cancelled { reason } => fmt_cancelled(f, "run", reason.as_deref()),
             LoopError::Deadlock(deadlock) => deadlock.fmt(f),
             LoopError::NotRunning => f.write_str("no event loop runs on this thread"),
+            LoopError::Forked => f.write_str("the event loop belongs to the parent process"),
             LoopError::Select(error) => write!(f, "the selector failed: {error}"),
         }
     }

@@ -61,7 +61,8 @@ impl EventLoop {
     /// Runs until [`stop`](LoopRef::stop).
     ///
     /// # Errors
-    /// [`LoopError::Closed`], [`LoopError::NestedLoop`], or [`LoopError::Select`] if waiting failed.
+    /// [`LoopError::Closed`], [`LoopError::NestedLoop`], [`LoopError::Forked`] in a child of a fork, or
+    /// [`LoopError::Select`] if waiting failed.
     ///
     /// # Panics
     /// Only with a [`LoopAbort`](crate::LoopAbort) that a callback raised.

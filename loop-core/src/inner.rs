@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use loop_handle::{Handle, HandlePool, TimerOwner};
-use loop_selector::Selector;
+use loop_selector::{Process, Selector};
 use loop_timer::{TimerHeap, TimerKey};
 
 use crate::cancel::NodeId;
@@ -43,6 +43,8 @@ impl TimerItem {
 /// Small fields, each borrowed for one statement and never across user code.
 pub(crate) struct Inner {
     pub(crate) id: u64,
+    /// Where it may run.
+    pub(crate) process: Process,
     pub(crate) clock: Rc<dyn Clock>,
     pub(crate) start: Instant,
     pub(crate) handles: HandlePool,

@@ -45,6 +45,9 @@ pub(crate) fn run_once(
     root: &mut Option<Root<'_>>,
     limit: Option<Duration>,
 ) -> Result<(), LoopError> {
+    if lp.inner.process.is_forked() {
+        return Err(LoopError::Forked);
+    }
     lp.inner.iteration.set(lp.inner.iteration.get().wrapping_add(1));
     readiness::flush_changes(lp);
     let timeout = timeout(lp, limit);

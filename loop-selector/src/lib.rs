@@ -120,6 +120,7 @@ pub use error::{RegisterError, SelectorError};
 pub use event::{Event, Events};
 pub use interest::{Interest, Readiness};
 pub use probe::{ProbeReport, Refusal};
+pub use process::Process;
 pub use registration::{Registration, SharedSelector};
 pub use registry::{Entry, Registry};
 pub use selector::Selector;

@@ -28,12 +28,23 @@ unsafe extern "C" fn forked() {
 /// Asking costs one load from memory, where `getpid` would be a system call for each descriptor
 /// that comes or goes. A child of `fork` is noticed; one of a bare `clone` is not, nor is one of
 /// `vfork`, which may do nothing but `exec`.
+///
+/// ```
+/// use loop_selector::Process;
+///
+/// let process = Process::current()?;
+/// assert!(!process.is_forked());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Process(u32);
+pub struct Process(u32);
 
 impl Process {
     /// The current process. The first call asks to be told of forks.
-    pub(crate) fn current() -> io::Result<Process> {
+    ///
+    /// # Errors
+    /// Want of memory, with that first call.
+    pub fn current() -> io::Result<Process> {
         let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
         if !*installed {
             // SAFETY: `forked` takes nothing, never unwinds, and touches one atomic: a child of a
@@ -48,7 +59,8 @@ impl Process {
     }
 
     /// True in a child that inherited it.
-    pub(crate) fn is_forked(self) -> bool {
+    #[inline]
+    pub fn is_forked(self) -> bool {
         FORKS.load(Relaxed) != self.0
     }
 
