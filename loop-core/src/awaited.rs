@@ -4,7 +4,7 @@
 //! first has somebody waiting, and leaves it when it is dropped. Who asks goes through the list and looks
 //! at the wakers: a task is known by its waker.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -66,11 +66,13 @@ pub trait Awaited {
     }
 }
 
+const NONE: u32 = u32::MAX;
+
 /// An [`Awaited`]'s place in its thread's list, from the first [`enter`](Self::enter) until this is
 /// dropped. It costs nothing before that and a few nanoseconds then.
-#[derive(Default)]
 pub struct Listing {
-    index: OnceCell<usize>,
+    /// `u32::MAX` before it has one.
+    index: Cell<u32>,
     /// The list is the thread's.
     not_send: PhantomData<*const ()>,
 }
@@ -78,21 +80,32 @@ pub struct Listing {
 impl Listing {
     /// No place yet.
     pub const fn new() -> Self {
-        Listing { index: OnceCell::new(), not_send: PhantomData }
+        Listing { index: Cell::new(NONE), not_send: PhantomData }
     }
 
     /// Enters what `awaited` makes, unless that was done before.
     #[inline]
     pub fn enter(&self, awaited: impl FnOnce() -> Weak<dyn Awaited>) {
-        self.index.get_or_init(|| LISTED.with(|listed| listed.borrow_mut().insert(awaited())));
+        if self.index.get() == NONE {
+            let index = LISTED.with(|listed| listed.borrow_mut().insert(awaited()));
+            // That many do not fit into memory.
+            self.index.set(u32::try_from(index).unwrap_or(NONE));
+        }
+    }
+}
+
+impl Default for Listing {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl Drop for Listing {
     fn drop(&mut self) {
-        if let Some(index) = self.index.take() {
+        let index = self.index.get();
+        if index != NONE {
             // A thread that ends may have dropped its list before.
-            let left = LISTED.try_with(|listed| listed.borrow_mut().try_remove(index));
+            let left = LISTED.try_with(|listed| listed.borrow_mut().try_remove(index as usize));
             drop(left);
         }
     }
@@ -100,7 +113,7 @@ impl Drop for Listing {
 
 impl fmt::Debug for Listing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listing").field("entered", &self.index.get().is_some()).finish()
+        f.debug_struct("Listing").field("entered", &(self.index.get() != NONE)).finish()
     }
 }
 

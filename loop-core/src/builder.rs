@@ -16,13 +16,14 @@ use crate::clock::{Clock, MonotonicClock};
 use crate::current;
 use crate::event_loop::EventLoop;
 use crate::inbox::Inbox;
-use crate::inner::Inner;
+use crate::inner::{DEBUG, Inner};
 use crate::introspect;
 use crate::io_table::IoTable;
 use crate::loop_ref::LoopRef;
 use crate::ready::ReadyQueue;
 use crate::signals::SignalTable;
 use crate::sim::{AutoJump, Holds, SimSelector};
+use crate::stats::Counters;
 use crate::task::TaskTable;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -137,7 +138,9 @@ impl Builder {
             stopping: Cell::new(false),
             running: Cell::new(false),
             closed: Cell::new(false),
-            debug: Cell::new(debug),
+            observers: Cell::new(if debug { DEBUG } else { 0 }),
+            watchdog: RefCell::new(None),
+            counters: Counters::default(),
             slow_callback_duration: Cell::new(Duration::from_millis(100)),
         });
         current::add(&inner);

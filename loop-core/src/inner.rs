@@ -17,7 +17,11 @@ use crate::io_table::IoTable;
 use crate::ready::ReadyQueue;
 use crate::report::ExceptionHandler;
 use crate::signals::SignalTable;
+use crate::stats::Counters;
 use crate::task::{SpawnHook, TaskKey, TaskTable};
+#[cfg(feature = "tracing")]
+use crate::trace;
+use crate::watchdog::Pulse;
 
 /// What happens when a timer is due.
 pub(crate) enum TimerItem {
@@ -39,6 +43,11 @@ impl TimerItem {
         }
     }
 }
+
+/// Debug mode is on. Set and cleared by the user.
+pub(crate) const DEBUG: u8 = 1 << 0;
+/// There is a watchdog.
+pub(crate) const WATCHDOG: u8 = 1 << 1;
 
 /// Small fields, each borrowed for one statement and never across user code.
 pub(crate) struct Inner {
@@ -66,11 +75,34 @@ pub(crate) struct Inner {
     pub(crate) stopping: Cell<bool>,
     pub(crate) running: Cell<bool>,
     pub(crate) closed: Cell<bool>,
-    pub(crate) debug: Cell<bool>,
+    /// Who looks at what runs: see [`DEBUG`] and [`WATCHDOG`].
+    pub(crate) observers: Cell<u8>,
+    pub(crate) watchdog: RefCell<Option<Arc<Pulse>>>,
+    pub(crate) counters: Counters,
     pub(crate) slow_callback_duration: Cell<Duration>,
 }
 
 impl Inner {
+    /// Whether anybody looks at what runs: the one test that a callback pays for it.
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        #[cfg(feature = "tracing")]
+        if trace::is_on() {
+            return true;
+        }
+        self.observers.get() != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_observed_by(&self, observer: u8) -> bool {
+        self.observers.get() & observer != 0
+    }
+
+    pub(crate) fn observe(&self, observer: u8, on: bool) {
+        let others = self.observers.get() & !observer;
+        self.observers.set(if on { others | observer } else { others });
+    }
+
     /// Nanoseconds from the loop's start to `when`: 0 for the past, `u64::MAX` for what lies beyond.
     pub(crate) fn ticks(&self, when: Instant) -> u64 {
         let since = when.saturating_duration_since(self.start).as_nanos();
@@ -79,8 +111,12 @@ impl Inner {
 
     /// Up to which tick timers are due now: less than one step of the clock ahead (B-TMR-03).
     pub(crate) fn due(&self) -> u64 {
+        self.due_at(self.ticks(self.clock.now()))
+    }
+
+    pub(crate) fn due_at(&self, now: u64) -> u64 {
         let step = u64::try_from(self.clock.resolution().as_nanos()).unwrap_or(u64::MAX);
-        let due = self.ticks(self.clock.now()).saturating_add(step.saturating_sub(1));
+        let due = now.saturating_add(step.saturating_sub(1));
         // The end of time never comes: what was clamped there does not fire (D-5).
         due.min(u64::MAX - 1)
     }

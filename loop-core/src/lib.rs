@@ -65,6 +65,7 @@
 //! | blocking work | [`to_thread`], [`LoopRef::run_blocking`], [`ThreadPool`] |
 //! | descriptors | [`LoopRef::add_reader`], [`LoopRef::readable`], [`IoHandler`] |
 //! | what the loop is doing | [`LoopRef::dump`], [`dump_all`], [`LoopRef::dump_on_signal`], [`Task::call_graph`] |
+//! | how it is doing | [`LoopRef::statistics`], [`LoopRef::start_watchdog`], [`LoopRef::set_debug`] |
 //! | what went wrong | [`ExceptionContext`], [`LoopError`], [`TaskError`] |
 
 #![forbid(unsafe_code)]
@@ -106,9 +107,13 @@ mod runner;
 mod signals;
 mod sim;
 mod sleep;
+mod stats;
 pub mod sync;
 mod task;
+#[cfg(feature = "tracing")]
+mod trace;
 mod waiters;
+mod watchdog;
 
 pub use awaited::{Awaited, Listing};
 pub use builder::Builder;
@@ -146,11 +151,13 @@ pub use report::{ExceptionContext, ExceptionHandler, Failure, Severity};
 pub use runner::run;
 pub use sim::{AutoJump, Deadlock, SimSelector, TimeHold};
 pub use sleep::{Sleep, sleep, sleep_until, yield_now};
+pub use stats::{LagHistogram, Statistics};
 pub use task::{
     CancelOnDrop, EagerSpawn, Shield, SpawnHook, Task, TaskBody, TaskBuilder, TaskRef, Watch,
     current_task, shield, spawn,
 };
 pub use waiters::CallbackId;
+pub use watchdog::{Stuck, StuckIn, Watchdog};
 
 #[doc(no_inline)]
 pub use loop_handle::{

@@ -10,7 +10,7 @@ use loop_handle::{Context, Handle, Outcome, TimerHandle, TimerOwner};
 use crate::awaited;
 use crate::clock::saturating_add;
 use crate::current;
-use crate::inner::{Inner, TimerItem};
+use crate::inner::{DEBUG, Inner, TimerItem};
 use crate::remote::Remote;
 
 /// A reference to a loop, for its own thread: cheap to clone, what callbacks capture.
@@ -184,19 +184,25 @@ impl LoopRef {
     /// Whether debug mode is on: off by default, on by the builder, by
     /// [`set_debug`](Self::set_debug) or by the environment variable `LOOP_DEBUG=1` (B-DBG-01).
     pub fn debug(&self) -> bool {
-        self.inner.debug.get()
+        self.inner.is_observed_by(DEBUG)
     }
 
     /// Turns debug mode on or off, also while the loop runs.
     ///
     /// In debug mode a callback or task step that takes
     /// [`slow_callback_duration`](Self::set_slow_callback_duration) or longer is reported as a
-    /// warning; that costs two clock reads each.
+    /// warning; that costs two clock reads each. Every wait of the loop that is not one of no time is
+    /// reported too, with its duration, timeout and number of events: as [`Severity::Info`] from one
+    /// second on, else as [`Severity::Debug`]; one that only timed out below a second is not (B-DBG-07).
+    /// Locks note who holds them, for a [`dump`](Self::dump).
+    ///
+    /// [`Severity::Info`]: crate::Severity::Info
+    /// [`Severity::Debug`]: crate::Severity::Debug
     pub fn set_debug(&self, on: bool) {
         if on {
             awaited::note_holders();
         }
-        self.inner.debug.set(on);
+        self.inner.observe(DEBUG, on);
     }
 
     /// How long a callback may take in debug mode before it is reported.

@@ -144,7 +144,7 @@ fn run(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
             }
         }
     };
-    if lp.inner.debug.get() {
+    if lp.inner.is_observed() {
         return run_timed(lp, token, || context.run(|| handler.ready(readiness, buffer)));
     }
     context.run(|| handler.ready(readiness, buffer));

@@ -69,13 +69,14 @@ impl ReadyQueue {
         self.incoming.borrow().is_empty() && self.batch.borrow().is_empty()
     }
 
-    /// Fixes the batch: all that is queued now, behind what an unwound run has left.
-    pub(crate) fn begin_batch(&self) {
+    /// Fixes the batch: all that is queued now, behind what an unwound run has left. How many that is.
+    pub(crate) fn begin_batch(&self) -> usize {
         let mut incoming = self.incoming.borrow_mut();
         let mut batch = self.batch.borrow_mut();
         incoming.reverse();
         incoming.append(&mut batch);
         mem::swap(&mut *incoming, &mut *batch);
+        batch.len()
     }
 
     /// The next of the batch.

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::{self, Write as _};
-use std::io::Write as _;
 use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
@@ -27,6 +26,11 @@ pub enum Severity {
     Error,
     /// Something works, but should be looked at.
     Warning,
+    /// Debug mode tells something.
+    Info,
+    /// Debug mode tells something that is rarely of interest. The default report leaves it out, except
+    /// with the feature `tracing`.
+    Debug,
 }
 
 /// What was raised.
@@ -114,6 +118,20 @@ impl ExceptionContext {
         self.callback = Some((name, site));
     }
 
+    /// Appends what it is about, in short, and gives its site.
+    pub(crate) fn describe(&self, name: &mut String) -> Option<&'static Location<'static>> {
+        if let Some(task) = &self.task {
+            name.push_str(&task.name());
+            return Some(task.site());
+        }
+        if let Some((callback, site)) = self.origin() {
+            name.push_str(callback);
+            return Some(site);
+        }
+        name.push_str(self.subject.as_deref().unwrap_or("something without a name"));
+        None
+    }
+
     fn origin(&self) -> Option<(&'static str, &'static Location<'static>)> {
         self.callback.or_else(|| self.handle.as_ref().map(|h| (h.name(), h.site())))
     }
@@ -188,7 +206,8 @@ impl LoopRef {
         }
     }
 
-    /// Writes the report to standard error as one line. Never fails.
+    /// Writes the report to standard error as one line; with the feature `tracing`, emits it as an event
+    /// of the target `loop_core` instead. Never fails.
     pub fn default_report(&self, context: &ExceptionContext) {
         write_line(context);
     }
@@ -196,12 +215,20 @@ impl LoopRef {
 
 /// The default report, for places that no loop can be reached from.
 pub(crate) fn write_line(context: &ExceptionContext) {
-    let severity = match context.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    };
-    // Nobody is left to tell if standard error is gone.
-    let _ = writeln!(std::io::stderr().lock(), "event loop {severity}: {}", render(context));
+    #[cfg(feature = "tracing")]
+    crate::trace::emit(context.severity, &render(context));
+    #[cfg(not(feature = "tracing"))]
+    {
+        use std::io::Write;
+        let severity = match context.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Info => "info",
+            Severity::Debug => return,
+        };
+        // Nobody is left to tell if standard error is gone.
+        let _ = writeln!(std::io::stderr().lock(), "event loop {severity}: {}", render(context));
+    }
 }
 
 /// Formats a report. It shows user values, whose formatting may panic (B-EXC-08).

@@ -15,6 +15,7 @@ use loop_selector::{Event, Events};
 use loop_timer::TimerKey;
 
 use crate::cancel;
+use crate::debug;
 use crate::error::LoopError;
 use crate::guard;
 use crate::inbox::Message;
@@ -25,6 +26,7 @@ use crate::ready::Ready;
 use crate::signals;
 use crate::sim::{self, Deadlock};
 use crate::task::{self, Root};
+use crate::watchdog::Beat;
 
 /// No wait is longer: clocks and kernels have had trouble with more (B-LOOP-06).
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -48,10 +50,14 @@ pub(crate) fn run_once(
     if lp.inner.process.is_forked() {
         return Err(LoopError::Forked);
     }
+    let counters = &lp.inner.counters;
+    counters.iterations.add(1);
     lp.inner.iteration.set(lp.inner.iteration.get().wrapping_add(1));
     readiness::flush_changes(lp);
     let timeout = timeout(lp, limit);
     select(lp, scratch, timeout)?;
+    let _beat = Beat::begin(&lp.inner);
+    counters.events.add(scratch.events.len() as u64);
     collect_inbox(lp);
     signals::collect(lp);
     if !scratch.events.is_empty() {
@@ -91,12 +97,16 @@ fn select(lp: &LoopRef, scratch: &mut Scratch, timeout: Option<Duration>) -> Res
     events.clear();
     let parked = std::mem::take(parked);
     let no_time = Some(Duration::ZERO);
+    let started = debug::poll_started(lp, timeout);
     let selected = match &mut *lp.inner.selector.borrow_mut() {
         Some(selector) if timeout == no_time && !parked && selector.registry().is_empty() => Ok(()),
         // A waker that is parked already cannot be parked again.
         Some(selector) => selector.select(events, if parked { no_time } else { timeout }),
         None => return Err(LoopError::Closed),
     };
+    if let Some(started) = started {
+        debug::poll_finished(lp, started, timeout, events.len());
+    }
     selected.or_else(|error| select_failed(lp, error))
 }
 
@@ -115,7 +125,9 @@ fn select_failed(lp: &LoopRef, error: io::Error) -> Result<(), LoopError> {
 /// Bounded by what is there at the start, so that a flooding thread cannot keep I/O out (B-THR-11).
 fn collect_inbox(lp: &LoopRef) {
     let inner = &lp.inner;
-    for _ in 0..inner.inbox.len() {
+    let count = inner.inbox.len();
+    inner.counters.wakes.add(count as u64);
+    for _ in 0..count {
         match inner.inbox.pop() {
             Some(Message::Call(handle)) => inner.ready.push(Ready::Remote(handle)),
             Some(Message::Wake(key)) => task::schedule(inner, key),
@@ -139,14 +151,16 @@ fn collect_timers(lp: &LoopRef) {
     if count == 0 {
         return;
     }
-    let due = inner.due();
+    let now = inner.ticks(inner.clock.now());
+    let due = inner.due_at(now);
     for _ in 0..count {
         let popped: Option<(u64, TimerKey, TimerItem)> = inner.timers.borrow_mut().pop_due(due);
-        match popped {
-            Some((_, _, TimerItem::Callback(handle))) => inner.ready.push_handle(handle),
-            Some((_, _, TimerItem::Wake(waker))) => guard::wake(lp, waker),
-            Some((_, _, TimerItem::Expire(task, node))) => cancel::ask(inner, task, node, true),
-            None => break,
+        let Some((deadline, _, item)) = popped else { break };
+        inner.counters.timer(now.saturating_sub(deadline));
+        match item {
+            TimerItem::Callback(handle) => inner.ready.push_handle(handle),
+            TimerItem::Wake(waker) => guard::wake(lp, waker),
+            TimerItem::Expire(task, node) => cancel::ask(inner, task, node, true),
         }
     }
 }
@@ -155,16 +169,23 @@ fn collect_timers(lp: &LoopRef) {
 fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
     let ready = &lp.inner.ready;
     let buffer = &mut scratch.buffer;
-    ready.begin_batch();
+    let mut callbacks = ready.begin_batch() as u64;
+    let mut polls = 0;
     while let Some(entry) = ready.next_of_batch() {
         match entry {
             Ready::Events => readiness::run_events(lp, scratch.events.iter().copied(), buffer),
             Ready::Io(token, readiness) => {
                 readiness::run_events(lp, [Event::Ready { token, readiness }], buffer)
             }
-            Ready::Task(key) => task::step(lp, key, root),
+            Ready::Task(key) => {
+                polls += 1;
+                task::step(lp, key, root)
+            }
             Ready::Handle(handle) => guard::run_handle(lp, handle),
             Ready::Remote(handle) => guard::run_remote(lp, handle),
         }
     }
+    callbacks -= polls;
+    lp.inner.counters.callbacks.add(callbacks);
+    lp.inner.counters.polls.add(polls);
 }

@@ -7,8 +7,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use common::{Trace, pair, reports, turn};
-use loop_core::{Clock, EventLoop, ExceptionContext, Severity, VirtualClock};
-use std::io::Write;
+use loop_core::{
+    AsSource, Clock, EventLoop, ExceptionContext, Interest, RegisterError, Selector, Severity,
+    Token, VirtualClock, default_selector,
+};
+use loop_selector::{Events, Registry, Waker};
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 
 #[test]
 fn b_dbg_01_off_by_default_on_by_builder_and_setter() {
@@ -103,7 +108,7 @@ fn b_dbg_02_a_slow_step_names_its_task() {
 
 #[test]
 fn b_dbg_02_a_slow_io_handler_names_its_descriptor() {
-    use loop_core::{Interest, IoHandler, Readiness};
+    use loop_core::{IoHandler, Readiness};
     use std::os::fd::AsRawFd;
     struct Slow(Rc<VirtualClock>);
     impl IoHandler for Slow {
@@ -139,4 +144,105 @@ fn without_debug_mode_nothing_is_timed() {
     event_loop.spawn(async {}).detach();
     turn(&mut event_loop);
     assert_eq!(log.take(), Vec::<String>::new());
+}
+
+/// A loop in debug mode whose selector takes its time on a virtual clock.
+fn polling_loop(takes: Duration) -> (EventLoop, Trace) {
+    let clock = Rc::new(VirtualClock::new());
+    let selector = SlowSelector { inner: default_selector().unwrap(), clock: clock.clone(), takes };
+    let event_loop =
+        EventLoop::builder().selector(Box::new(selector)).clock(clock).debug(true).build().unwrap();
+    let trace = Trace::new();
+    let log = trace.clone();
+    event_loop.set_exception_handler(Some(Rc::new(move |_, context: &ExceptionContext| {
+        let ExceptionContext { severity, message, duration, .. } = context;
+        log.push(format!("{severity:?} {message} {:?}", duration.unwrap()));
+    })));
+    (event_loop, trace)
+}
+
+#[test]
+fn b_dbg_07_a_poll_is_reported_by_how_long_it_took() {
+    let millis = Duration::from_millis;
+    for (takes, limit, expected) in [
+        (millis(10), Some(millis(10)), None),
+        (millis(999), Some(millis(999)), None),
+        (millis(1000), Some(millis(1000)), Some("Info poll of 1s: 0 events 1s")),
+        (millis(10), Some(Duration::ZERO), None),
+    ] {
+        let (mut event_loop, trace) = polling_loop(takes);
+        event_loop.run_once(limit).unwrap();
+        assert_eq!(trace.take(), Vec::from_iter(expected), "{takes:?}");
+    }
+    // With something that is ready it does not only time out.
+    for (takes, limit, expected) in [
+        (millis(10), Some(millis(20)), "Debug poll of 20ms: 1 events 10ms"),
+        (millis(2000), Some(millis(3000)), "Info poll of 3s: 1 events 2s"),
+        (millis(10), None, "Debug poll without a timeout: 1 events 10ms"),
+    ] {
+        let (mut event_loop, trace) = polling_loop(takes);
+        let (ours, mut theirs) = pair();
+        event_loop.add_reader(&ours, || ()).unwrap();
+        theirs.write_all(b"x").unwrap();
+        event_loop.run_once(limit).unwrap();
+        assert_eq!(trace.take(), [expected]);
+    }
+}
+
+#[test]
+fn b_dbg_07_without_debug_mode_no_poll_is_reported() {
+    let (mut event_loop, trace) = polling_loop(Duration::from_secs(5));
+    event_loop.set_debug(false);
+    event_loop.run_once(Some(Duration::from_secs(5))).unwrap();
+    assert_eq!(trace.take(), Vec::<String>::new());
+}
+
+/// Waits by moving a clock.
+struct SlowSelector {
+    inner: Box<dyn Selector>,
+    clock: Rc<VirtualClock>,
+    takes: Duration,
+}
+
+impl Selector for SlowSelector {
+    fn register(
+        &mut self,
+        owner: Rc<dyn AsSource>,
+        interest: Interest,
+    ) -> Result<Token, RegisterError> {
+        self.inner.register(owner, interest)
+    }
+
+    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
+        self.inner.modify(token, interest)
+    }
+
+    fn rearm(&mut self, token: Token) -> io::Result<()> {
+        self.inner.rearm(token)
+    }
+
+    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
+        self.inner.deregister(token)
+    }
+
+    fn select(&mut self, events: &mut Events, _: Option<Duration>) -> io::Result<()> {
+        self.clock.advance(self.takes);
+        self.inner.select(events, Some(Duration::ZERO))
+    }
+
+    fn registry(&self) -> &Registry {
+        self.inner.registry()
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.as_fd()
+    }
 }

@@ -1,4 +1,5 @@
 //! The default report: what a program that sets no handler finds on standard error.
+#![cfg(not(feature = "tracing"))] // with it, reports are events
 
 use std::panic;
 use std::process::Command;
