@@ -256,7 +256,7 @@ impl<S: AsFd + 'static> fmt::Debug for AsyncFd<S> {
 }
 
 /// Whether it was the other way before.
-fn set_nonblocking(fd: &impl AsFd, on: bool) -> io::Result<bool> {
+pub(crate) fn set_nonblocking(fd: &impl AsFd, on: bool) -> io::Result<bool> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
     let flags = fcntl_getfl(fd)?;
     if flags.contains(OFlags::NONBLOCK) == on {

@@ -13,6 +13,7 @@ use crate::adopt::Adopted;
 use crate::conn::Shared;
 use crate::connect::TcpConnector;
 use crate::error::Rejected;
+use crate::pipe::{ReadPipe, WritePipe};
 use crate::server::ServerBuilder;
 use crate::sock_addr::SockAddr;
 use crate::socket::Socket;
@@ -117,6 +118,39 @@ impl Net {
     /// `create_unix_connection` and `open_unix_connection`.
     pub fn unix_connect(&self, addr: impl Into<SockAddr>) -> UnixConnector {
         UnixConnector::new(self.shared.clone(), addr.into())
+    }
+
+    /// Reads from a pipe, a terminal or another one-way descriptor; asyncio's `connect_read_pipe`. It is
+    /// made non-blocking, for everybody who shares the open file.
+    ///
+    /// ```
+    /// # use loop_net::{Net, run, LoopRef};
+    /// # run(async {
+    /// # let net = Net::os(&LoopRef::current());
+    /// let (reader, writer) = std::io::pipe()?;
+    /// let mut reader = net.read_pipe(reader)?.open_stream().await?;
+    /// let writer = net.write_pipe(writer)?.open_stream().await?;
+    /// writer.write(b"hello\n");
+    /// assert_eq!(reader.read_line().await?.unwrap(), b"hello\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidInput` for anything but pipes, sockets and character devices; it comes back untouched
+    /// (B-PIPE-01).
+    pub fn read_pipe<S: Into<OwnedFd> + AsFd>(&self, source: S) -> Result<ReadPipe, Rejected<S>> {
+        ReadPipe::new(self.shared.clone(), source)
+    }
+
+    /// Writes to a pipe, a terminal or another one-way descriptor; asyncio's `connect_write_pipe`. It is
+    /// made non-blocking, for everybody who shares the open file.
+    ///
+    /// # Errors
+    /// As [`read_pipe`](Self::read_pipe).
+    pub fn write_pipe<S: Into<OwnedFd> + AsFd>(&self, source: S) -> Result<WritePipe, Rejected<S>> {
+        WritePipe::new(self.shared.clone(), source)
     }
 
     /// Drives a stream socket that is connected already; asyncio's `connect_accepted_socket`

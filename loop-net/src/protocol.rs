@@ -52,6 +52,12 @@ pub trait Protocol {
         let _ = transport;
     }
 
+    /// Where to receive into the protocol's own memory: see [`Buffered`], which answers for you.
+    #[doc(hidden)]
+    fn buffered(&mut self) -> Option<&mut dyn BufferedProtocol> {
+        None
+    }
+
     /// Bytes came in: at least one, in the loop's buffer, which the next connection uses again.
     fn data_received(&mut self, data: &[u8]);
 
@@ -70,6 +76,113 @@ pub trait Protocol {
     /// failed (B-TRN-04). The socket is closed after this returns.
     fn connection_lost(&mut self, error: Option<&NetError>) {
         let _ = error;
+    }
+}
+
+/// The hooks of a stream connection that is received into memory of the protocol's own: asyncio's
+/// `BufferedProtocol`. Given to a connection in a [`Buffered`].
+///
+/// ```
+/// use loop_net::{Buffered, BufferedProtocol, EventLoop, Net};
+///
+/// /// Collects frames of 4 bytes without a copy.
+/// #[derive(Default)]
+/// struct Frames {
+///     frame: [u8; 4],
+///     filled: usize,
+///     frames: Vec<[u8; 4]>,
+/// }
+///
+/// impl BufferedProtocol for Frames {
+///     fn buffer(&mut self, _: Option<usize>) -> &mut [u8] {
+///         &mut self.frame[self.filled..]
+///     }
+///     fn buffer_updated(&mut self, count: usize) {
+///         self.filled += count;
+///         if self.filled == 4 {
+///             self.filled = 0;
+///             self.frames.push(self.frame);
+///         }
+///     }
+/// }
+/// # let mut event_loop = EventLoop::new()?;
+/// # let net = Net::os(&event_loop);
+/// let server = net.tcp_server("127.0.0.1:0").bind(|| Buffered(Frames::default()));
+/// # event_loop.run_until_complete(server)??;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// The grammar is that of [`Protocol`], with `buffer` and `buffer_updated` in turns in the place of
+/// `data_received`; a panic in either is reported and aborts the connection.
+pub trait BufferedProtocol {
+    /// The connection is there.
+    fn connection_made(&mut self, transport: &Transport) {
+        let _ = transport;
+    }
+
+    /// Where the next bytes go: at least one byte long, or the connection fails. `hint` is how many are
+    /// known to be there, if that is known.
+    fn buffer(&mut self, hint: Option<usize>) -> &mut [u8];
+
+    /// The first `count` bytes of the buffer, at least one, were received.
+    fn buffer_updated(&mut self, count: usize);
+
+    /// As [`Protocol::eof_received`].
+    fn eof_received(&mut self) -> KeepOpen {
+        KeepOpen::No
+    }
+
+    /// As [`Protocol::pause_writing`].
+    fn pause_writing(&mut self) {}
+
+    /// As [`Protocol::resume_writing`].
+    fn resume_writing(&mut self) {}
+
+    /// As [`Protocol::connection_lost`].
+    fn connection_lost(&mut self, error: Option<&NetError>) {
+        let _ = error;
+    }
+}
+
+/// A [`BufferedProtocol`] as a [`Protocol`]. Connections of the system receive into its buffer without a
+/// copy; whatever else calls `data_received` has the bytes copied there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Buffered<P>(pub P);
+
+impl<P: BufferedProtocol> Protocol for Buffered<P> {
+    fn connection_made(&mut self, transport: &Transport) {
+        self.0.connection_made(transport);
+    }
+
+    fn buffered(&mut self) -> Option<&mut dyn BufferedProtocol> {
+        Some(&mut self.0)
+    }
+
+    fn data_received(&mut self, mut data: &[u8]) {
+        while !data.is_empty() {
+            let buffer = self.0.buffer(Some(data.len()));
+            let count = buffer.len().min(data.len());
+            assert!(count > 0, "the protocol gave an empty buffer to receive into");
+            buffer[..count].copy_from_slice(&data[..count]);
+            self.0.buffer_updated(count);
+            data = &data[count..];
+        }
+    }
+
+    fn eof_received(&mut self) -> KeepOpen {
+        self.0.eof_received()
+    }
+
+    fn pause_writing(&mut self) {
+        self.0.pause_writing();
+    }
+
+    fn resume_writing(&mut self) {
+        self.0.resume_writing();
+    }
+
+    fn connection_lost(&mut self, error: Option<&NetError>) {
+        self.0.connection_lost(error);
     }
 }
 

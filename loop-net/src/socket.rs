@@ -5,10 +5,12 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketType, sockopt};
 use socket2::{Domain, Protocol, Type};
 
+use crate::async_fd::set_nonblocking;
 use crate::error::{Rejected, named};
 use crate::sock_addr::SockAddr;
 
@@ -32,17 +34,37 @@ pub(crate) struct ConnectOptions {
     pub(crate) keepalive: Option<Duration>,
 }
 
-/// A socket. Reading and writing never block and never raise SIGPIPE.
+/// What kind of descriptor bytes go through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Socket,
+    /// The reading end of a pipe, or what is used as one.
+    ReadPipe,
+    /// The writing end, which becomes readable when its reader has gone.
+    WritePipe,
+    /// One that may be readable for other reasons: a terminal.
+    UnwatchedPipe,
+}
+
+impl Kind {
+    /// Whether it is only written to.
+    pub(crate) fn only_writes(self) -> bool {
+        matches!(self, Kind::WritePipe | Kind::UnwatchedPipe)
+    }
+}
+
+/// A socket, or an end of a pipe. Reading and writing never block, and on sockets never raise SIGPIPE.
 #[derive(Debug)]
 pub(crate) struct Socket {
     inner: socket2::Socket,
+    kind: Kind,
 }
 
 impl Socket {
     fn new(domain: Domain, protocol: Option<Protocol>) -> io::Result<Socket> {
         let inner = socket2::Socket::new(domain, Type::STREAM, protocol)?;
         inner.set_nonblocking(true)?;
-        Ok(Socket { inner })
+        Ok(Socket { inner, kind: Kind::Socket })
     }
 
     fn tcp(addr: SocketAddr) -> io::Result<Socket> {
@@ -135,6 +157,44 @@ impl Socket {
         }
     }
 
+    /// Takes over a pipe, a socket or a character device as an end of a pipe. Anything else comes back
+    /// untouched (B-PIPE-01).
+    pub(crate) fn adopt_pipe<S: Into<OwnedFd> + AsFd>(
+        source: S,
+        writes: bool,
+    ) -> Result<Socket, Rejected<S>> {
+        let check = || {
+            let kind = FileType::from_raw_mode(rustix::fs::fstat(&source)?.st_mode);
+            let kind = match (kind, writes) {
+                (FileType::Fifo | FileType::Socket, true) => Kind::WritePipe,
+                (FileType::CharacterDevice, true) => Kind::UnwatchedPipe,
+                (FileType::Fifo | FileType::Socket | FileType::CharacterDevice, false) => {
+                    Kind::ReadPipe
+                }
+                (other, _) => {
+                    let message =
+                        format!("a pipe, socket or character device is needed: {other:?}");
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+                }
+            };
+            set_nonblocking(&source, true)?;
+            Ok(kind)
+        };
+        match check() {
+            Ok(kind) => Ok(Socket { inner: socket2::Socket::from(source.into()), kind }),
+            Err(error) => Err(Rejected { source, error }),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// For its options.
+    pub(crate) fn options(&self) -> socket2::SockRef<'_> {
+        socket2::SockRef::from(self)
+    }
+
     /// The error that connecting ended with, if it failed.
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.inner.take_error()
@@ -160,17 +220,35 @@ impl Socket {
 
     /// One read. Zero bytes are the end of file.
     pub(crate) fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.kind != Kind::Socket {
+            return self.read(buffer);
+        }
         let (count, _) = rustix::net::recv(self, buffer, RecvFlags::empty())?;
         Ok(count)
     }
 
+    /// What is only written to is readable when its reader has gone (B-PIPE-04).
+    #[cold]
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.kind {
+            Kind::WritePipe | Kind::UnwatchedPipe => Err(Errno::PIPE.into()),
+            _ => Ok(rustix::io::read(self, buffer)?),
+        }
+    }
+
     /// One write.
     pub(crate) fn send(&self, data: &[u8]) -> io::Result<usize> {
+        if self.kind != Kind::Socket {
+            return Ok(rustix::io::write(self, data)?);
+        }
         Ok(rustix::net::send(self, data, send_flags())?)
     }
 
     /// One vectored write of at most [`MAX_PIECES`] pieces.
     pub(crate) fn send_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.kind != Kind::Socket {
+            return Ok(rustix::io::writev(self, pieces)?);
+        }
         let mut nothing = SendAncillaryBuffer::default();
         Ok(rustix::net::sendmsg(self, pieces, &mut nothing, send_flags())?)
     }
@@ -217,7 +295,7 @@ pub(crate) fn send_flags() -> SendFlags {
 
 impl From<OwnedFd> for Socket {
     fn from(fd: OwnedFd) -> Self {
-        Socket { inner: socket2::Socket::from(fd) }
+        Socket { inner: socket2::Socket::from(fd), kind: Kind::Socket }
     }
 }
 

@@ -12,6 +12,8 @@ use loop_core::ExceptionContext;
 use crate::conn::{Conn, Shared};
 use crate::protocol::Protocol;
 use crate::sock_addr::SockAddr;
+use crate::socket::Kind;
+use crate::socket_view::SocketView;
 
 /// Whether one may go on writing; the answer of [`Transport::write`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,9 +116,43 @@ impl Transport {
         }
     }
 
-    /// Whether [`write_eof`](Self::write_eof) works on this kind of transport: yes on sockets.
+    /// Whether [`write_eof`](Self::write_eof) means something on this kind of transport: on all but the
+    /// reading end of a pipe.
     pub fn can_write_eof(&self) -> bool {
-        true
+        self.conn.upgrade().is_none_or(|conn| conn.kind() != Kind::ReadPipe)
+    }
+
+    /// Gives the connection to another protocol; the next hook is the new one's, and `connection_made`
+    /// is not called again (B-TRN-33). The old one is dropped, at the end of its hook if it calls this.
+    /// The new one is told at once if it is to pause writing.
+    ///
+    /// ```
+    /// # use loop_net::{Protocol, Transport};
+    /// # struct Chat;
+    /// # impl Protocol for Chat { fn data_received(&mut self, _: &[u8]) {} }
+    /// struct Login(Option<Transport>);
+    ///
+    /// impl Protocol for Login {
+    ///     fn connection_made(&mut self, transport: &Transport) {
+    ///         self.0 = Some(transport.clone());
+    ///     }
+    ///     fn data_received(&mut self, data: &[u8]) {
+    ///         if data == b"secret\n" {
+    ///             self.0.as_ref().unwrap().set_protocol(Chat);
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    pub fn set_protocol<P: Protocol + 'static>(&self, protocol: P) -> ProtocolRef<P> {
+        if let Some(conn) = self.conn.upgrade() {
+            conn.set_protocol(Box::new(protocol));
+        }
+        ProtocolRef::new(self.conn.clone())
+    }
+
+    /// The options of the socket underneath.
+    pub fn socket(&self) -> SocketView {
+        SocketView::new(self.conn.clone())
     }
 
     /// Closes the connection: reading stops now, what is buffered is flushed, then
@@ -230,6 +266,8 @@ pub enum ProtocolBusy {
     Running,
     /// The connection is over and the protocol dropped.
     Gone,
+    /// The connection has another protocol by now: [`Transport::set_protocol`].
+    Replaced,
 }
 
 impl fmt::Display for ProtocolBusy {
@@ -237,6 +275,7 @@ impl fmt::Display for ProtocolBusy {
         f.write_str(match self {
             ProtocolBusy::Running => "a hook of the protocol runs",
             ProtocolBusy::Gone => "the connection is over",
+            ProtocolBusy::Replaced => "the connection has another protocol",
         })
     }
 }
@@ -260,10 +299,11 @@ impl<P: Protocol + 'static> ProtocolRef<P> {
     /// [`ProtocolBusy`] while a hook runs, or when the connection is over.
     pub fn with<R>(&self, f: impl FnOnce(&mut P) -> R) -> Result<R, ProtocolBusy> {
         let conn = self.conn.upgrade().ok_or(ProtocolBusy::Gone)?;
-        conn.with_protocol(|protocol| {
+        let result = conn.with_protocol(|protocol| {
             let protocol = protocol.as_any().downcast_mut::<P>();
-            f(protocol.expect("a connection keeps the protocol that it was made with"))
-        })
+            protocol.map(f)
+        })?;
+        result.ok_or(ProtocolBusy::Replaced)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::rc::{Rc, Weak};
 
 use loop_core::{
@@ -15,7 +16,7 @@ use super::write_buf::WriteBuf;
 use crate::error::{NetError, named};
 use crate::protocol::AnyProtocol;
 use crate::sock_addr::SockAddr;
-use crate::socket::Socket;
+use crate::socket::{Kind, Socket};
 use crate::transport::{Info, Transport};
 
 /// The high-water mark at the start, in bytes (B-TRN-13).
@@ -67,11 +68,13 @@ impl Conn {
     pub(crate) fn start(
         shared: &Rc<Shared>,
         socket: Socket,
-        protocol: Box<dyn AnyProtocol>,
+        mut protocol: Box<dyn AnyProtocol>,
         owner: Option<Box<dyn Any>>,
         made: Option<LoopFuture<()>>,
     ) -> Rc<Conn> {
         let info = Info::new(shared.clone(), socket.local_addr(), socket.peer_addr());
+        let mut state = State::of(socket.kind());
+        state.set_own_buffer(protocol.buffered().is_some());
         let conn = Rc::new_cyclic(|me| Conn {
             socket: Rc::new(socket),
             protocol: Cell::new(Some(protocol)),
@@ -79,7 +82,7 @@ impl Conn {
             me: me.clone(),
             shared: shared.clone(),
             token: Cell::new(None),
-            state: Cell::new(State::new()),
+            state: Cell::new(state),
             buf: RefCell::default(),
             low: Cell::new(HIGH_WATER / 4),
             high: Cell::new(HIGH_WATER),
@@ -95,6 +98,14 @@ impl Conn {
             }
         });
         conn
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.socket.kind()
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     pub(crate) fn transport(&self) -> Transport {
@@ -129,10 +140,15 @@ impl Conn {
     /// Ordinary network errors go to the protocol, not to the exception handler (B-TRN-17).
     pub(super) fn fail(&self, what: &str, error: io::Error) {
         let what = match &self.info.peer {
+            _ if self.socket.kind() != Kind::Socket => format!("{what} {}", self.describe_pipe()),
             SockAddr::Unnamed => format!("{what} the peer"),
             peer => format!("{what} {peer}"),
         };
         self.end(NetError::Io(named(what, error)));
+    }
+
+    pub(super) fn describe_pipe(&self) -> String {
+        format!("pipe fd {}", self.socket.as_fd().as_raw_fd())
     }
 
     pub(super) fn fail_hook(&self, message: &'static str, panic: PanicError) {

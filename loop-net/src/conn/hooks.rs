@@ -35,8 +35,24 @@ impl Conn {
             self.send_gathered();
             gather.end();
         }
-        self.protocol.set(Some(protocol));
+        let newer = self.protocol.replace(Some(protocol));
+        if newer.is_some() {
+            drop(self.protocol.replace(newer));
+        }
         Some(result)
+    }
+
+    /// Gives the connection to another protocol, from now on (B-TRN-33). The old one is dropped, when
+    /// its running hook returns if one does. The new one is told if it is to pause writing.
+    pub(crate) fn set_protocol(&self, mut protocol: Box<dyn AnyProtocol>) {
+        let own_buffer = protocol.buffered().is_some();
+        let old = self.protocol.replace(Some(protocol));
+        self.note(|state| {
+            state.set_own_buffer(own_buffer);
+            state.set_told_full(false);
+        });
+        drop(old);
+        self.settle();
     }
 
     /// Tells the protocol of a full or drained buffer, until what it knows is true (B-TRN-14). While a

@@ -1,8 +1,15 @@
 //! From the socket to the protocol.
 
+use std::io;
+
+use loop_core::{ExceptionContext, Failure};
+use rustix::io::Errno;
+
 use super::engine::{Conn, is_transient};
 use super::state::State;
+use crate::error::{NetError, named};
 use crate::protocol::KeepOpen;
+use crate::socket::Kind;
 
 /// The most that one read takes (B-TRN-25). One read a connection and iteration, so that no peer
 /// keeps the others waiting.
@@ -10,14 +17,20 @@ const READ_SIZE: usize = 256 * 1024;
 
 impl Conn {
     pub(crate) fn is_reading(&self) -> bool {
-        self.state.get().is_reading()
+        self.state.get().is_reading() && !self.socket.kind().only_writes()
     }
 
+    /// Nothing on what is only written to: there it would stop the watch for the reader's end.
     pub(crate) fn pause_reading(&self, paused: bool) {
-        self.advance(|state| state.pause_reading(paused));
+        if !self.socket.kind().only_writes() {
+            self.advance(|state| state.pause_reading(paused));
+        }
     }
 
     pub(super) fn read_ready(&self, buffer: &mut Vec<u8>) {
+        if self.state.get().has_own_buffer() {
+            return self.read_into_own();
+        }
         if buffer.len() < READ_SIZE {
             buffer.resize(READ_SIZE, 0);
         }
@@ -29,15 +42,73 @@ impl Conn {
                     self.fail_hook("data_received failed", panic);
                 }
             }
-            Err(error) if is_transient(&error) => {}
-            Err(error) => self.fail("read from", error),
+            Err(error) => self.read_failed(error),
         }
     }
 
+    /// Into the buffer of the protocol itself (B-TRN-34).
+    fn read_into_own(&self) {
+        let called = self.hook(|protocol| {
+            let Some(protocol) = protocol.buffered() else { return Ok(None) };
+            let buffer = protocol.buffer(None);
+            if buffer.is_empty() {
+                return Ok(None);
+            }
+            let count = self.socket.recv(buffer)?;
+            if count > 0 {
+                protocol.buffer_updated(count);
+            }
+            Ok(Some(count))
+        });
+        match called {
+            Some(Ok(Ok(Some(0)))) => self.peer_ended(),
+            Some(Ok(Ok(Some(_)))) | None => {}
+            Some(Ok(Ok(None))) => {
+                let message = "the protocol gave an empty buffer to receive into";
+                let error = || io::Error::new(io::ErrorKind::InvalidInput, message);
+                self.report_error("receiving failed", error());
+                self.end(NetError::Io(error()));
+            }
+            Some(Ok(Err(error))) => self.read_failed(error),
+            Some(Err(panic)) => self.fail_hook("receiving failed", panic),
+        }
+    }
+
+    #[cold]
+    fn read_failed(&self, error: io::Error) {
+        if is_transient(&error) {
+            return;
+        }
+        match self.socket.kind() {
+            Kind::Socket => {}
+            // A terminal whose other side has gone says so (B-PIPE-03).
+            Kind::ReadPipe if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => {}
+            Kind::ReadPipe => {
+                let error = io::Error::new(error.kind(), error.to_string());
+                let what = format!("read from {}", self.describe_pipe());
+                self.report_error("reading from a pipe failed", named(what, error));
+            }
+            // The reader has gone: of interest if there is something left that it was to get.
+            Kind::WritePipe | Kind::UnwatchedPipe if self.buffered() == 0 => return self.close(),
+            Kind::WritePipe | Kind::UnwatchedPipe => return self.fail("write to", error),
+        }
+        self.fail("read from", error);
+    }
+
+    fn report_error(&self, message: &'static str, error: io::Error) {
+        let context = ExceptionContext::new(message)
+            .with_failure(Failure::Error(error.into()))
+            .with_subject(self.info.describe());
+        self.shared.lp.report(&context);
+    }
+
+    /// A pipe that has ended is closed in any case (B-PIPE-02).
     fn peer_ended(&self) {
         match self.hook(|protocol| protocol.eof_received()) {
-            Some(Ok(KeepOpen::Yes)) => self.advance(State::eof_kept_open),
-            Some(Ok(KeepOpen::No)) => self.close(),
+            Some(Ok(KeepOpen::Yes)) if self.socket.kind() == Kind::Socket => {
+                self.advance(State::eof_kept_open);
+            }
+            Some(Ok(_)) => self.close(),
             Some(Err(panic)) => self.fail_hook("eof_received failed", panic),
             None => {}
         }

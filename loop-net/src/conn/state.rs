@@ -13,6 +13,8 @@
 
 use loop_core::Interest;
 
+use crate::socket::Kind;
+
 /// Things to do after a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Actions(u8);
@@ -45,6 +47,7 @@ impl Actions {
 /// | `FULL` | more is buffered than the marks allow |
 /// | `TOLD_FULL` | the protocol was told to pause writing, and not yet to resume |
 /// | `BUFFERED` | bytes wait for the socket |
+/// | `OWN_BUFFER` | the protocol receives into its own buffer |
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct State(u16);
 
@@ -58,10 +61,30 @@ const LOST: u16 = 1 << 6;
 const FULL: u16 = 1 << 7;
 const TOLD_FULL: u16 = 1 << 8;
 const BUFFERED: u16 = 1 << 9;
+const OWN_BUFFER: u16 = 1 << 10;
 
 impl State {
     pub(crate) const fn new() -> Self {
         State(0)
+    }
+
+    /// The state at the start. What only reads has ended its writing side, and what only writes but may
+    /// be readable is never read from.
+    pub(crate) fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Socket | Kind::WritePipe => State::new(),
+            Kind::ReadPipe => State(EOF_QUEUED | EOF_SENT),
+            Kind::UnwatchedPipe => State(PAUSED),
+        }
+    }
+
+    /// Whether the protocol receives into its own buffer.
+    pub(crate) fn has_own_buffer(self) -> bool {
+        self.has(OWN_BUFFER)
+    }
+
+    pub(crate) fn set_own_buffer(&mut self, own: bool) {
+        self.set(OWN_BUFFER, own);
     }
 
     fn has(self, bits: u16) -> bool {

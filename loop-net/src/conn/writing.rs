@@ -231,7 +231,11 @@ impl Conn {
         self.note(|state| state.set_buffered(buffered));
     }
 
+    /// A pipe has no other side to keep open: it is closed (B-PIPE-05).
     pub(crate) fn write_eof(&self) {
+        if self.socket.kind().only_writes() {
+            return self.close();
+        }
         let buffered = self.buffered() > 0;
         self.advance(|state| state.write_eof(buffered));
     }

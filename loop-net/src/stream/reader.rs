@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use super::protocol::{LIMIT, Stream};
+use super::writer::StreamWriter;
 use crate::transport::Transport;
 
 /// Why a read gave no bytes.
@@ -81,11 +82,25 @@ pub struct StreamReader {
     stream: Rc<Stream>,
     transport: Transport,
     limit: usize,
+    /// There is no writer whose end would close the connection.
+    alone: bool,
 }
 
 impl StreamReader {
     pub(crate) fn new(stream: Rc<Stream>, transport: Transport) -> Self {
-        StreamReader { stream, transport, limit: LIMIT }
+        StreamReader { stream, transport, limit: LIMIT, alone: false }
+    }
+
+    /// A stream without its writing half: the end of the reader closes the connection.
+    pub(crate) fn alone(mut self, writer: StreamWriter) -> Self {
+        writer.leave_open();
+        self.alone = true;
+        self
+    }
+
+    /// The transport underneath, for addresses and pauses.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
     }
 
     /// Whether the stream has ended and everything was read (B-STR-10).
@@ -255,6 +270,9 @@ impl Drop for StreamReader {
         self.stream.unread.set(true);
         let left = std::mem::take(&mut *self.stream.buffer.borrow_mut());
         drop(left);
+        if self.alone {
+            return self.transport.close();
+        }
         // So that the peer's end of file is seen.
         self.stream.consumed(&self.transport);
     }

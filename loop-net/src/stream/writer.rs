@@ -16,11 +16,17 @@ use crate::transport::{Transport, WriteState};
 pub struct StreamWriter {
     stream: Rc<Stream>,
     transport: Transport,
+    leave_open: bool,
 }
 
 impl StreamWriter {
     pub(crate) fn new(stream: Rc<Stream>, transport: Transport) -> Self {
-        StreamWriter { stream, transport }
+        StreamWriter { stream, transport, leave_open: false }
+    }
+
+    /// Ends this half without closing the connection.
+    pub(crate) fn leave_open(mut self) {
+        self.leave_open = true;
     }
 
     /// The transport underneath, for addresses and water marks.
@@ -108,7 +114,9 @@ impl StreamWriter {
 
 impl Drop for StreamWriter {
     fn drop(&mut self) {
-        self.close();
+        if !self.leave_open {
+            self.close();
+        }
     }
 }
 
