@@ -26,12 +26,12 @@ impl<S: AsFd + 'static> AsyncFd<S> {
     /// # let lp = LoopRef::current();
     /// let (ours, theirs) = UnixStream::pair()?;
     /// let (ours, theirs) = (AsyncFd::new(&lp, ours)?, AsyncFd::new(&lp, theirs)?);
-    /// let (reader, mut writer) = std::io::pipe()?;
-    /// ours.send_with_fds(b"a pipe", &[reader.as_fd()]).await?;
+    /// let (sent, mut kept) = UnixStream::pair()?;
+    /// ours.send_with_fds(b"a socket", &[sent.as_fd()]).await?;
     /// let (data, fds) = theirs.recv_with_fds(16, 1).await?;
-    /// assert_eq!((&data[..], fds.len()), (&b"a pipe"[..], 1));
+    /// assert_eq!((&data[..], fds.len()), (&b"a socket"[..], 1));
     /// # let mut file = std::fs::File::from(fds.into_iter().next().unwrap());
-    /// # writer.write_all(b"!")?;
+    /// # kept.write_all(b"!")?;
     /// # file.read_exact(&mut [0])?;
     /// # std::io::Result::Ok(())
     /// # })??;

@@ -63,7 +63,9 @@
 //! |---|---|
 //! | getting connections | [`Net`], [`ServerBuilder`], [`TcpConnector`], [`UnixConnector`], [`ToAddrs`] |
 //! | level 1: descriptors | [`AsyncFd`], [`SockAddr`] |
-//! | level 2: hooks | [`Protocol`], [`Transport`], [`ProtocolRef`] |
+//! | level 2: hooks | [`Protocol`], [`BufferedProtocol`], [`Transport`], [`ProtocolRef`] |
+//! | datagrams | [`DatagramBuilder`], [`DatagramProtocol`], [`DatagramTransport`] |
+//! | pipes and terminals | [`ReadPipe`], [`WritePipe`] |
 //! | level 3: streams | [`StreamReader`], [`StreamWriter`] |
 //! | closing in order | [`Server`] |
 //! | what went wrong | [`NetError`], [`ReadError`], [`Rejected`] |
@@ -76,6 +78,7 @@ mod adopt;
 mod async_fd;
 mod conn;
 mod connect;
+mod datagram;
 mod error;
 mod fd_passing;
 mod net;
@@ -94,6 +97,7 @@ pub use addr::{Addrs, ToAddrs};
 pub use adopt::Adopted;
 pub use async_fd::AsyncFd;
 pub use connect::TcpConnector;
+pub use datagram::{DatagramBuilder, DatagramProtocol, DatagramTransport};
 pub use error::{NetError, Rejected};
 pub use net::Net;
 pub use pipe::{ReadPipe, WritePipe};

@@ -12,6 +12,7 @@ use crate::addr::ToAddrs;
 use crate::adopt::Adopted;
 use crate::conn::Shared;
 use crate::connect::TcpConnector;
+use crate::datagram::DatagramBuilder;
 use crate::error::Rejected;
 use crate::pipe::{ReadPipe, WritePipe};
 use crate::server::ServerBuilder;
@@ -125,13 +126,16 @@ impl Net {
     ///
     /// ```
     /// # use loop_net::{Net, run, LoopRef};
+    /// # use std::process::{Command, Stdio};
     /// # run(async {
     /// # let net = Net::os(&LoopRef::current());
-    /// let (reader, writer) = std::io::pipe()?;
-    /// let mut reader = net.read_pipe(reader)?.open_stream().await?;
-    /// let writer = net.write_pipe(writer)?.open_stream().await?;
+    /// let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    /// let writer = net.write_pipe(child.stdin.take().unwrap())?.open_stream().await?;
+    /// let mut reader = net.read_pipe(child.stdout.take().unwrap())?.open_stream().await?;
     /// writer.write(b"hello\n");
     /// assert_eq!(reader.read_line().await?.unwrap(), b"hello\n");
+    /// drop(writer);
+    /// child.wait()?;
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), std::io::Error>(())
@@ -151,6 +155,42 @@ impl Net {
     /// As [`read_pipe`](Self::read_pipe).
     pub fn write_pipe<S: Into<OwnedFd> + AsFd>(&self, source: S) -> Result<WritePipe, Rejected<S>> {
         WritePipe::new(self.shared.clone(), source)
+    }
+
+    /// A UDP endpoint on this address; asyncio's `create_datagram_endpoint` with `local_addr`. Of several
+    /// addresses the first that can be bound is taken.
+    pub fn udp(&self, local: impl ToAddrs) -> DatagramBuilder {
+        DatagramBuilder::udp(self.shared.clone(), Some(local.to_addrs()), None)
+    }
+
+    /// A UDP endpoint that sends to this address and hears nobody else; asyncio's
+    /// `create_datagram_endpoint` with `remote_addr`. Of several addresses the first that the system has
+    /// a route to is taken.
+    pub fn udp_connect(&self, remote: impl ToAddrs) -> DatagramBuilder {
+        DatagramBuilder::udp(self.shared.clone(), None, Some(remote.to_addrs()))
+    }
+
+    /// An endpoint on a Unix datagram socket. A socket file at the path whose owner is gone is removed
+    /// first, and the endpoint's own at its end (B-UDP-12).
+    pub fn unix_datagram(&self, local: impl Into<SockAddr>) -> DatagramBuilder {
+        DatagramBuilder::unix(self.shared.clone(), Some(local.into()), None)
+    }
+
+    /// An endpoint that sends to a Unix datagram socket. It gets answers only if it has an address too:
+    /// [`DatagramBuilder::local_unix`].
+    pub fn unix_datagram_connect(&self, remote: impl Into<SockAddr>) -> DatagramBuilder {
+        DatagramBuilder::unix(self.shared.clone(), None, Some(remote.into()))
+    }
+
+    /// Drives a datagram socket that somebody else has made.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is no datagram socket; it comes back (B-UDP-11).
+    pub fn adopt_datagram<S: Into<OwnedFd> + AsFd>(
+        &self,
+        socket: S,
+    ) -> Result<DatagramBuilder, Rejected<S>> {
+        DatagramBuilder::on(self.shared.clone(), socket)
     }
 
     /// Drives a stream socket that is connected already; asyncio's `connect_accepted_socket`

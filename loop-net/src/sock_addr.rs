@@ -138,6 +138,12 @@ impl From<SocketAddr> for SockAddr {
     }
 }
 
+impl From<&SockAddr> for SockAddr {
+    fn from(addr: &SockAddr) -> Self {
+        addr.clone()
+    }
+}
+
 impl From<PathBuf> for SockAddr {
     fn from(path: PathBuf) -> Self {
         SockAddr::Path(path)

@@ -275,12 +275,12 @@ pub(crate) fn accept_from(listener: impl AsFd) -> io::Result<(OwnedFd, SockAddr)
 }
 
 #[cfg(not(any(target_os = "solaris", target_os = "illumos")))]
-fn share_port(socket: &socket2::Socket) -> io::Result<()> {
+pub(crate) fn share_port(socket: &socket2::Socket) -> io::Result<()> {
     socket.set_reuse_port(true)
 }
 
 #[cfg(any(target_os = "solaris", target_os = "illumos"))]
-fn share_port(_: &socket2::Socket) -> io::Result<()> {
+pub(crate) fn share_port(_: &socket2::Socket) -> io::Result<()> {
     let message = "reuse_port is not supported on this system"; // B-SRV-14
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }

@@ -2,31 +2,32 @@
 
 mod common;
 
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-use common::{Hook, Probe, World, block, fill, for_each_backend, text};
+use common::{Hook, Probe, World, block, fill, for_each_backend, pipe, text};
 use loop_net::{Transport, WriteState};
 use rustix::fs::{OFlags, fcntl_getfl};
 
-fn read_pipe(world: &mut World, probe: &Probe) -> (Transport, PipeWriter) {
-    let (reader, writer) = io::pipe().unwrap();
-    let pipe = world.net.read_pipe(reader).unwrap();
-    let (transport, _) = world.block_on(pipe.connect(|| probe.clone())).unwrap();
+fn read_pipe(world: &mut World, probe: &Probe) -> (Transport, File) {
+    let (reader, writer) = pipe();
+    let end = world.net.read_pipe(reader).unwrap();
+    let (transport, _) = world.block_on(end.connect(|| probe.clone())).unwrap();
     (transport, writer)
 }
 
-fn write_pipe(world: &mut World, probe: &Probe) -> (Transport, PipeReader) {
-    let (reader, writer) = io::pipe().unwrap();
-    let pipe = world.net.write_pipe(writer).unwrap();
-    let (transport, _) = world.block_on(pipe.connect(|| probe.clone())).unwrap();
+fn write_pipe(world: &mut World, probe: &Probe) -> (Transport, File) {
+    let (reader, writer) = pipe();
+    let end = world.net.write_pipe(writer).unwrap();
+    let (transport, _) = world.block_on(end.connect(|| probe.clone())).unwrap();
     (transport, reader)
 }
 
 /// The two ends of a terminal; what is written to one is read from the other as it is.
-fn terminal() -> (std::fs::File, OwnedFd) {
+fn terminal() -> (File, OwnedFd) {
     use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
     use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
@@ -41,7 +42,7 @@ fn terminal() -> (std::fs::File, OwnedFd) {
 }
 
 /// Reads everything up to the end while the loop runs.
-fn drain(world: &mut World, reader: &mut PipeReader) -> Vec<u8> {
+fn drain(world: &mut World, reader: &mut File) -> Vec<u8> {
     rustix::io::ioctl_fionbio(&*reader, true).unwrap();
     let (mut bytes, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
     loop {
@@ -57,7 +58,7 @@ fn drain(world: &mut World, reader: &mut PipeReader) -> Vec<u8> {
 #[test]
 fn b_pipe_01_takes_pipes_sockets_and_devices_and_gives_other_things_back() {
     for_each_backend(|world| {
-        let (reader, writer) = io::pipe().unwrap();
+        let (reader, writer) = pipe();
         let (one, two) = UnixStream::pair().unwrap();
         let (_person, program) = terminal();
         for fd in [reader.into(), OwnedFd::from(one), program.try_clone().unwrap()] {
@@ -68,7 +69,7 @@ fn b_pipe_01_takes_pipes_sockets_and_devices_and_gives_other_things_back() {
         for fd in [writer.into(), OwnedFd::from(two), program] {
             drop(world.net.write_pipe(fd).unwrap());
         }
-        let file = std::fs::File::open("/proc/self/status").unwrap();
+        let file = File::open("/proc/self/status").unwrap();
         let rejected = world.net.read_pipe(file).unwrap_err();
         assert_eq!(rejected.error.kind(), io::ErrorKind::InvalidInput, "{rejected}");
         assert!(!fcntl_getfl(&rejected.source).unwrap().contains(OFlags::NONBLOCK), "untouched");
@@ -116,8 +117,8 @@ fn b_pipe_03_a_read_error_is_reported_but_for_a_terminal_that_was_left() {
     for_each_backend(|world| {
         let (person, program) = terminal();
         let probe = Probe::new();
-        let pipe = world.net.read_pipe(program).unwrap();
-        world.block_on(pipe.connect(|| probe.clone())).unwrap();
+        let end = world.net.read_pipe(program).unwrap();
+        world.block_on(end.connect(|| probe.clone())).unwrap();
         (&person).write_all(b"typed").unwrap();
         world.until(|| probe.trace.has("data typed"));
         drop(person);
@@ -131,8 +132,8 @@ fn b_pipe_03_a_read_error_is_reported_but_for_a_terminal_that_was_left() {
         let ours = std::net::TcpStream::connect(addr).unwrap();
         let (peer, _) = listener.accept().unwrap();
         let probe = Probe::new();
-        let pipe = world.net.read_pipe(ours).unwrap();
-        world.block_on(pipe.connect(|| probe.clone())).unwrap();
+        let end = world.net.read_pipe(ours).unwrap();
+        world.block_on(end.connect(|| probe.clone())).unwrap();
         common::reset(peer);
         world.until(|| probe.trace.count("lost") == 1);
         assert_eq!(probe.trace.take(), ["made", "lost ConnectionReset"]);
@@ -176,8 +177,8 @@ fn b_pipe_04_a_reader_that_goes_ends_the_writing_side() {
         // A socket in the place of a pipe.
         let (ours, theirs) = UnixStream::pair().unwrap();
         let probe = Probe::new();
-        let pipe = world.net.write_pipe(ours).unwrap();
-        world.block_on(pipe.connect(|| probe.clone())).unwrap();
+        let end = world.net.write_pipe(ours).unwrap();
+        world.block_on(end.connect(|| probe.clone())).unwrap();
         drop(theirs);
         world.until(|| probe.trace.has("lost"));
     });
@@ -188,8 +189,8 @@ fn b_pipe_04_a_terminal_is_written_to_and_not_watched() {
     for_each_backend(|world| {
         let (mut person, program) = terminal();
         let probe = Probe::new();
-        let pipe = world.net.write_pipe(program).unwrap();
-        let (transport, _) = world.block_on(pipe.connect(|| probe.clone())).unwrap();
+        let end = world.net.write_pipe(program).unwrap();
+        let (transport, _) = world.block_on(end.connect(|| probe.clone())).unwrap();
         person.write_all(b"typed").unwrap();
         transport.resume_reading();
         world.idle();
@@ -279,7 +280,7 @@ fn b_pipe_07_pausing_is_idempotent_and_nothing_on_a_closed_pipe() {
 #[test]
 fn streams_are_made_of_single_ends() {
     for_each_backend(|world| {
-        let (reader, writer) = io::pipe().unwrap();
+        let (reader, writer) = pipe();
         let reader = world.net.read_pipe(reader).unwrap().open_stream();
         let mut reader = world.block_on(reader).unwrap();
         let writer = world.net.write_pipe(writer).unwrap().open_stream();
@@ -298,12 +299,12 @@ fn streams_are_made_of_single_ends() {
         assert_eq!(world.block_on(reader.read(9)).unwrap(), b"");
 
         // Dropping either closes its end.
-        let (reader, writer) = io::pipe().unwrap();
+        let (reader, writer) = pipe();
         let stream = world.net.read_pipe(reader).unwrap().open_stream();
         drop(world.block_on(stream).unwrap());
         world.idle();
         assert!((&writer).write_all(b"x").is_err());
-        let (mut reader, writer) = io::pipe().unwrap();
+        let (mut reader, writer) = pipe();
         let stream = world.net.write_pipe(writer).unwrap().open_stream();
         drop(world.block_on(stream).unwrap());
         world.idle();
@@ -329,7 +330,7 @@ fn a_pipe_may_be_closed_in_every_hook() {
             world.idle();
             assert_eq!(probe.trace.count("lost"), 1);
         }
-        let error = world.net.read_pipe(std::fs::File::open("/").unwrap()).unwrap_err();
+        let error = world.net.read_pipe(File::open("/").unwrap()).unwrap_err();
         assert!(text(&error).contains("Directory"), "{error}");
         assert!(error.source.as_fd().try_clone_to_owned().is_ok());
     });

@@ -341,7 +341,7 @@ fn b_sock_09_s26_sending_right_after_connecting_keeps_its_wait() {
 fn pipes_and_regular_files_work_too() {
     for_each_backend(|world| {
         let lp = world.event_loop.loop_ref();
-        let (reader, writer) = io::pipe().unwrap();
+        let (reader, writer) = common::pipe();
         let reader = AsyncFd::new(&lp, reader).unwrap();
         let writer = AsyncFd::new(&lp, writer).unwrap();
         let content = vec![5; 1_000_000];

@@ -265,7 +265,7 @@ fn descriptors_travel_with_their_bytes() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (ours, theirs) = (AsyncFd::new(&lp, ours).unwrap(), AsyncFd::new(&lp, theirs).unwrap());
         world.block_on(async {
-            let pipes: Vec<_> = (0..5).map(|_| io::pipe().unwrap()).collect();
+            let pipes: Vec<_> = (0..5).map(|_| common::pipe()).collect();
             let readers: Vec<_> = pipes.iter().map(|(reader, _)| reader.as_fd()).collect();
             assert_eq!(ours.send_with_fds(b"five", &readers).await.unwrap(), 4);
             let (data, fds) = theirs.recv_with_fds(16, 5).await.unwrap();

@@ -499,3 +499,9 @@ pub fn temp_dir() -> TempDir {
     std::fs::create_dir(&path).unwrap();
     TempDir(path)
 }
+
+/// A pipe: what is read from, and what is written to.
+pub fn pipe() -> (std::fs::File, std::fs::File) {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    (reader.into(), writer.into())
+}
