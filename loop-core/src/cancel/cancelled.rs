@@ -164,7 +164,10 @@ pub(super) fn raise(reason: Option<Arc<str>>) {
         let mut tree = tree.borrow_mut();
         let round = tree.next_round();
         let current = tree.current;
-        tree.give_back(current, Request { target: ROOT, round, stands: true, reason });
+        tree.give_back(
+            current,
+            Request { target: ROOT, round, since: round, stands: true, reason },
+        );
     }
     attend(&inner, task);
 }

@@ -7,8 +7,8 @@ use super::node::{Kind, NONE, ROOT, Request};
 use super::tree::Tree;
 
 /// A task that is never quiet reaches a marked node within this many steps, or the node is not being
-/// awaited.
-const STEPS: u8 = 3;
+/// awaited. A combinator may have to poll a hundred busy futures first, two of them a step.
+const STEPS: u8 = 64;
 
 /// What the beginning of a step came to.
 #[derive(Default)]
@@ -26,6 +26,7 @@ impl Tree {
         while let Some(source) = self.take_outermost_asking() {
             let Some(mut request) = self.node_mut(source).own.take() else { continue };
             request.round = self.next_round();
+            request.since = request.round;
             self.hand_down(source, &request, &mut delivery);
         }
         self.settle(&mut delivery);

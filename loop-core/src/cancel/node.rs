@@ -48,6 +48,8 @@ pub(crate) struct Request {
     /// Requests are numbered as they are handed down. A later one does not wait for the clean-ups of
     /// earlier ones (C6).
     pub(super) round: u64,
+    /// The round whose reason it has: of several requests that became one, the first one's stays.
+    pub(super) since: u64,
     /// Whether somebody below waits for it to be acted on, for ever: it was propagated. Else another
     /// point below may take it over.
     pub(super) stands: bool,

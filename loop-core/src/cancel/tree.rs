@@ -176,7 +176,7 @@ impl Tree {
         if own.is_none() {
             self.asking.push(id.index);
         }
-        let request = Request { target: id, round: 0, stands: false, reason };
+        let request = Request { target: id, round: 0, since: 0, stands: false, reason };
         self.node_mut(id.index).own = self.merge(own, request);
     }
 
@@ -186,10 +186,14 @@ impl Tree {
         let second = Some(second).filter(|request| self.has(request.target));
         let first = first.filter(|request| self.has(request.target));
         let (Some(first), Some(second)) = (&first, &second) else { return first.or(second) };
-        let inward = self.depth(second.target.index) >= self.depth(first.target.index);
-        let mut merged = if inward { first.clone() } else { second.clone() };
-        if inward && merged.target == second.target {
-            merged.reason = first.reason.clone().or_else(|| second.reason.clone());
+        let depth = |request: &Request| self.depth(request.target.index);
+        let (outer, inner) = match (depth(first), first.since) <= (depth(second), second.since) {
+            true => (first, second),
+            false => (second, first),
+        };
+        let mut merged = outer.clone();
+        if merged.reason.is_none() && inner.target == outer.target {
+            merged.reason = inner.reason.clone();
         }
         merged.round = first.round.max(second.round);
         merged.stands = first.stands || second.stands;
