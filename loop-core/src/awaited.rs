@@ -7,11 +7,12 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::rc::Weak;
 use std::task::Waker;
 
 use slab::Slab;
+
+use crate::introspect::WaitsFor;
 
 thread_local! {
     static LISTED: RefCell<Slab<Weak<dyn Awaited>>> = const { RefCell::new(Slab::new()) };
@@ -22,14 +23,15 @@ thread_local! {
 /// for its waits to have a name in a [`Dump`](crate::Dump).
 ///
 /// ```
-/// use loop_core::{Awaited, Listing, LoopRef};
+/// use loop_core::{Awaited, Listing, WaitsFor};
 /// use std::{cell::RefCell, future::poll_fn, panic::Location, rc::Rc, task::{Poll, Waker}};
 ///
 /// struct Latch { site: &'static Location<'static>, waiter: RefCell<Option<Waker>>, listing: Listing }
 ///
 /// impl Awaited for Latch {
-///     fn kind(&self) -> &'static str { "latch" }
-///     fn site(&self) -> &'static Location<'static> { self.site }
+///     fn waits_for(&self) -> Vec<WaitsFor> {
+///         vec![WaitsFor::object("latch", self.site)]
+///     }
 ///     fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
 ///         self.waiter.borrow().iter().for_each(visit);
 ///     }
@@ -50,20 +52,11 @@ thread_local! {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Awaited {
-    /// What it is, in a word or two: `"lock"`.
-    fn kind(&self) -> &'static str;
-
-    /// Where it was created.
-    fn site(&self) -> &'static Location<'static>;
+    /// What those who wait here wait for: one thing for most, the tasks of it for a group.
+    fn waits_for(&self) -> Vec<WaitsFor>;
 
     /// Shows the wakers of those who wait now. They are only looked at, with no user code run.
     fn each_waker(&self, visit: &mut dyn FnMut(&Waker));
-
-    /// The [`id`](crate::TaskRef::id) of the task that all the others wait for, if there is one and it is
-    /// known: who holds a lock.
-    fn holder(&self) -> Option<u64> {
-        None
-    }
 }
 
 const NONE: u32 = u32::MAX;

@@ -132,6 +132,7 @@ impl Builder {
             spawn_hook: RefCell::new(None),
             inbox: Arc::new(Inbox::new(id, waker.clone(), self.holds.unwrap_or_default())),
             signals: RefCell::new(SignalTable::new(waker)),
+            jobs: RefCell::default(),
             executor: RefCell::default(),
             handler: RefCell::new(None),
             iteration: Cell::new(0),

@@ -3,15 +3,19 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
+use std::panic::Location;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use loop_timer::{TimerHeap, TimerKey};
 
+use crate::awaited::{Awaited, Listing};
 use crate::clock::saturating_add;
 use crate::inner::TimerItem;
+use crate::introspect::WaitsFor;
 use crate::loop_ref::LoopRef;
 use crate::waiters::Waiters;
 
@@ -39,12 +43,29 @@ use crate::waiters::Waiters;
 pub struct DelayQueue<T> {
     lp: LoopRef,
     items: RefCell<TimerHeap<T, u64>>,
-    waiters: Waiters,
+    waiting: Rc<Waiting>,
     /// Which waiter looks after the queue: it has the alarm, or was woken and has not been polled since.
     /// While there are values and waiters, one of them does.
     keeper: Cell<Option<u64>>,
     /// The timer that wakes the keeper at the earliest deadline.
     alarm: Cell<Option<TimerKey>>,
+}
+
+/// Who waits for a queue.
+struct Waiting {
+    site: &'static Location<'static>,
+    waiters: Waiters,
+    listing: Listing,
+}
+
+impl Awaited for Waiting {
+    fn waits_for(&self) -> Vec<WaitsFor> {
+        vec![WaitsFor::object("delay queue", self.site)]
+    }
+
+    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+        self.waiters.each_waker(visit);
+    }
 }
 
 /// A value in a [`DelayQueue`], by name. Once the value is out, the key is stale for ever: no method
@@ -75,11 +96,13 @@ impl<T> DelayQueue<T> {
     }
 
     /// An empty queue on a loop's clock.
+    #[track_caller]
     pub fn on(lp: &LoopRef) -> Self {
+        let (site, listing) = (Location::caller(), Listing::new());
         DelayQueue {
             lp: lp.clone(),
             items: RefCell::new(TimerHeap::new()),
-            waiters: Waiters::default(),
+            waiting: Rc::new(Waiting { site, waiters: Waiters::default(), listing }),
             keeper: Cell::new(None),
             alarm: Cell::new(None),
         }
@@ -183,7 +206,7 @@ impl<T> DelayQueue<T> {
             (None, _) => {
                 self.stop_alarm();
                 self.keeper.set(None);
-                self.waiters.complete(Some(&self.lp));
+                self.waiting.waiters.complete(Some(&self.lp));
             }
         }
     }
@@ -208,7 +231,7 @@ impl<T> DelayQueue<T> {
     /// The keeper goes: the longest waiting of the others is woken to take over.
     fn hand_over(&self) {
         self.stop_alarm();
-        let next = self.waiters.take_first_waker();
+        let next = self.waiting.waiters.take_first_waker();
         self.keeper.set(next.as_ref().map(|(ticket, _)| *ticket));
         if let Some((_, waker)) = next {
             waker.wake();
@@ -218,7 +241,7 @@ impl<T> DelayQueue<T> {
     /// Takes a waiter off the list, who has what it wanted or is gone.
     fn leave(&self, ticket: &mut Option<u64>) {
         let Some(ticket) = ticket.take() else { return };
-        self.waiters.deregister(ticket);
+        self.waiting.waiters.deregister(ticket);
         if self.keeper.get() == Some(ticket) {
             self.hand_over();
         }
@@ -227,6 +250,7 @@ impl<T> DelayQueue<T> {
 
 impl<T> Default for DelayQueue<T> {
     /// As [`new`](Self::new).
+    #[track_caller]
     fn default() -> Self {
         Self::new()
     }
@@ -257,7 +281,9 @@ impl<T> Expirations<'_, T> {
             return Poll::Ready(expired);
         }
         let was_keeper = ticket.is_some() && *ticket == queue.keeper.get();
-        queue.waiters.register(ticket, cx.waker());
+        let waiting = &queue.waiting;
+        waiting.listing.enter(|| Rc::downgrade(waiting) as Weak<dyn Awaited>);
+        waiting.waiters.register(ticket, cx.waker());
         if was_keeper || queue.keeper.get().is_none() {
             queue.keeper.set(*ticket);
             queue.start_alarm(cx);

@@ -7,13 +7,15 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::Location;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use loop_handle::Handle;
 use loop_selector::AsSource;
 
+use crate::awaited::{Awaited, Listing};
 use crate::error::LoopError;
+use crate::introspect::WaitsFor;
 use crate::io_table::Direction;
 use crate::loop_ref::LoopRef;
 use crate::readers::busy;
@@ -83,10 +85,22 @@ enum Stage {
     Over,
 }
 
-#[derive(Default)]
 struct Wait {
+    fd: RawFd,
+    direction: Direction,
     fired: Cell<bool>,
     waker: RefCell<Option<Waker>>,
+    listing: Listing,
+}
+
+impl Awaited for Wait {
+    fn waits_for(&self) -> Vec<WaitsFor> {
+        vec![WaitsFor::Descriptor { fd: self.fd, interest: self.direction.interest() }]
+    }
+
+    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+        self.waker.borrow().iter().for_each(visit);
+    }
 }
 
 impl Wait {
@@ -113,7 +127,14 @@ impl FdReady {
         if lp.has_callback(*fd, *direction) {
             return Err(busy(*fd));
         }
-        let wait = Rc::<Wait>::default();
+        let wait = Rc::new(Wait {
+            fd: *fd,
+            direction: *direction,
+            fired: Cell::new(false),
+            waker: RefCell::default(),
+            listing: Listing::new(),
+        });
+        wait.listing.enter(|| Rc::downgrade(&wait) as Weak<dyn Awaited>);
         let callback = {
             let (lp, fd, direction) = (lp.clone(), *fd, *direction);
             let wait = WakeOnDrop(wait.clone());

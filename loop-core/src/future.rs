@@ -17,6 +17,7 @@ use crate::current;
 use crate::error::{FutureError, InvalidState, LoopError};
 use crate::guard;
 use crate::inner::Inner;
+use crate::introspect::WaitsFor;
 use crate::loop_ref::LoopRef;
 use crate::report::{ExceptionContext, write_line};
 use crate::waiters::{CallbackId, Waiters};
@@ -70,12 +71,8 @@ struct State<T, E> {
 }
 
 impl<T, E> Awaited for State<T, E> {
-    fn kind(&self) -> &'static str {
-        "future"
-    }
-
-    fn site(&self) -> &'static Location<'static> {
-        self.site
+    fn waits_for(&self) -> Vec<WaitsFor> {
+        vec![WaitsFor::object("future", self.site)]
     }
 
     fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {

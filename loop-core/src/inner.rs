@@ -11,7 +11,7 @@ use loop_timer::{TimerHeap, TimerKey};
 
 use crate::cancel::NodeId;
 use crate::clock::Clock;
-use crate::executor::DefaultPool;
+use crate::executor::{DefaultPool, Jobs};
 use crate::inbox::Inbox;
 use crate::io_table::IoTable;
 use crate::ready::ReadyQueue;
@@ -68,6 +68,7 @@ pub(crate) struct Inner {
     pub(crate) spawn_hook: RefCell<Option<Rc<dyn SpawnHook>>>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) signals: RefCell<SignalTable>,
+    pub(crate) jobs: RefCell<Jobs>,
     pub(crate) executor: RefCell<DefaultPool>,
     pub(crate) handler: RefCell<Option<ExceptionHandler>>,
     /// Counts iterations; it may wrap.

@@ -13,8 +13,8 @@ use std::time::Duration;
 use common::{pair, turn, virtual_loop, watchdog};
 use loop_core::sync::{Event, Lock};
 use loop_core::{
-    CallGraph, EventLoop, LoopError, LoopFuture, LoopRef, Task, WaitsFor, call_graph, current_task,
-    dump_all, gather, run, sleep, spawn, timeout, yield_now,
+    CallGraph, EventLoop, LoopError, LoopFuture, LoopRef, Task, TaskGroup, WaitsFor, call_graph,
+    current_task, dump_all, gather, run, sleep, spawn, timeout, yield_now,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ fn named<T>(name: &str, task: Task<T>) -> Task<T> {
     task
 }
 
-/// A program with a set of tasks, a gather, a wait for a lock and a timer.
+/// A program with a group, a gather, a wait for a lock and a timer.
 #[test]
 fn b_int_03_dump_shows_who_awaits_whom_as_text_and_as_json() {
     let (mut event_loop, _clock) = virtual_loop();
@@ -58,10 +58,16 @@ fn b_int_03_dump_shows_who_awaits_whom_as_text_and_as_json() {
         spawn(pending::<()>()).set_name("lonely");
         let also = reply.task_ref();
         let watcher = named("watcher", spawn(async move { also.watch().await }));
-        let _ = (pair.await, reply.await, watcher.await);
+        TaskGroup::scope(async |group| {
+            let member = group.spawn(async move { pair.await.map(drop).map_err(drop) });
+            member.set_name("member");
+            let _ = (reply.await, watcher.await);
+            Ok(())
+        })
+        .await
     });
     main.set_name("main");
-    (0..3).for_each(|_| turn(&mut event_loop));
+    (0..4).for_each(|_| turn(&mut event_loop));
 
     let dump = event_loop.dump();
     let text = normalized(&dump.to_string(), line);
@@ -71,14 +77,16 @@ fn b_int_03_dump_shows_who_awaits_whom_as_text_and_as_json() {
     let expected = format!(
         "\
 event loop 1 on selector, not running, 0 ready
-tasks: 7
-  main: waits for pair; spawned at +15:27
-    pair: waits for holder or waiter; spawned at +13:41
-      holder: waits for a timer in 90s; spawned at +5:29
-      waiter: waits for lock created at +3:24 and held by holder; spawned at +9:29
+tasks: 8
+  main: waits for reply or member; spawned at +15:27
+    reply: waits for future created at +10:45; spawned at +11:28
+    member: waits for pair; spawned at +20:32
+      pair: waits for holder or waiter; spawned at +13:41
+        holder: waits for a timer in 90s; spawned at +5:29
+        waiter: waits for lock created at +3:24 and held by holder; spawned at +9:29
   lonely: waits for something without a name; spawned at +16:9
   watcher: waits for reply; spawned at +18:40
-    reply: waits for future created at +10:45; spawned at +11:28
+    reply (above)
 timers: 2
   in 90s: wakes holder
   in 3600s: b_int::b_int_03_dump_shows_who_awaits_whom_as_text_and_as_json::{{{{closure}}}} \

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -14,8 +14,10 @@ use slab::Slab;
 
 use super::binding::Place;
 use super::cancelled::raise;
+use crate::awaited::{Awaited, Listing};
 use crate::error::PanicError;
 use crate::guard;
+use crate::introspect::WaitsFor;
 use crate::loop_ref::LoopRef;
 use crate::report::ExceptionContext;
 use crate::task::TaskRef;
@@ -80,6 +82,21 @@ pub(super) struct Shared<E> {
     /// The scope's, in the tree of its task.
     place: RefCell<Option<Place>>,
     waker: RefCell<Option<Waker>>,
+    listing: Listing,
+}
+
+impl<E> Awaited for Shared<E> {
+    fn waits_for(&self) -> Vec<WaitsFor> {
+        let children = self.children.borrow();
+        children
+            .iter()
+            .filter_map(|(_, child)| Some(WaitsFor::Task(child.as_ref()?.id())))
+            .collect()
+    }
+
+    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+        self.waker.borrow().iter().for_each(visit);
+    }
 }
 
 impl<E> Shared<E> {
@@ -90,6 +107,7 @@ impl<E> Shared<E> {
             errors: RefCell::default(),
             place: RefCell::default(),
             waker: RefCell::default(),
+            listing: Listing::new(),
         }
     }
 
@@ -164,7 +182,11 @@ impl<E> Shared<E> {
         }
     }
 
-    pub(super) fn wake_when_empty(&self, cx: &Context<'_>) {
+    pub(super) fn wake_when_empty(self: &Rc<Self>, cx: &Context<'_>)
+    where
+        E: 'static,
+    {
+        self.listing.enter(|| Rc::downgrade(self) as Weak<dyn Awaited>);
         if self.waker.borrow().as_ref().is_some_and(|kept| kept.will_wake(cx.waker())) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, Location};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -10,13 +10,29 @@ use std::task::{Context, Poll, Waker};
 use loop_handle::Snapshot;
 
 use super::pool::{Executor, Job};
+use crate::awaited::Awaited;
 use crate::error::{PanicError, TaskError};
+use crate::introspect::WaitsFor;
 use crate::loop_ref::LoopRef;
 
 /// What loop and thread share. The closure is taken out by whoever comes first: the thread that runs it or
 /// the task that gives it up.
 struct Shared<F, T> {
+    /// Where it was asked for.
+    site: &'static Location<'static>,
     state: Mutex<State<F, T>>,
+}
+
+impl<F, T> Awaited for Shared<F, T> {
+    fn waits_for(&self) -> Vec<WaitsFor> {
+        vec![WaitsFor::object("blocking work", self.site)]
+    }
+
+    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+        if let State::Queued { waker, .. } | State::Running { waker } = &*self.lock() {
+            waker.iter().for_each(visit);
+        }
+    }
 }
 
 enum State<F, T> {
@@ -161,6 +177,7 @@ impl LoopRef {
     ///
     /// After [`shutdown_default_executor`](Self::shutdown_default_executor), or on a closed loop, `f` is
     /// dropped and awaiting gives [`TaskError::Closed`] (B-EXE-05).
+    #[track_caller]
     pub fn run_blocking<F, T>(&self, f: F) -> BlockingTask<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -173,6 +190,7 @@ impl LoopRef {
     }
 
     /// [`run_blocking`](Self::run_blocking) on an executor of your own.
+    #[track_caller]
     pub fn run_blocking_on<F, T>(
         &self,
         executor: &(impl Executor + ?Sized),
@@ -183,8 +201,10 @@ impl LoopRef {
         T: Send + 'static,
     {
         let state = State::Queued { closure: f, waker: None };
-        let shared = Arc::new(Shared { state: Mutex::new(state) });
+        let shared = Arc::new(Shared { site: Location::caller(), state: Mutex::new(state) });
         let (job, context) = (shared.clone(), Snapshot::current());
+        let listed = Arc::downgrade(&shared);
+        self.inner.jobs.borrow_mut().add(listed);
         let hold = self.hold_time();
         let job: Job = Box::new(move || {
             job.run(&context);
@@ -204,6 +224,7 @@ impl LoopRef {
 ///
 /// # Panics
 /// If no loop runs on this thread.
+#[track_caller]
 pub fn to_thread<F, T>(f: F) -> BlockingTask<T>
 where
     F: FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! How a dump is put together. No user code runs here.
+//! How a dump is put together. No user code runs while anything is borrowed.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,7 +9,8 @@ use loop_handle::Handle;
 use loop_selector::Signal;
 
 use super::dump::{DescriptorInfo, Dump, TaskInfo, TaskState, TimerInfo, TimerKind, WaitsFor};
-use crate::awaited;
+use crate::awaited::{self, Awaited};
+use crate::guard;
 use crate::inner::{Inner, TimerItem};
 use crate::io_table::Direction;
 use crate::loop_ref::LoopRef;
@@ -100,14 +101,19 @@ pub(crate) fn collect(inner: &Inner) -> Dump {
             }
         });
     }
-    awaited::each(|awaited| {
+    let mut ask = |awaited: &dyn Awaited| {
+        // Asked for only if somebody waits: it takes memory.
         awaited.each_waker(&mut |waker| {
             if let Some(id) = owners.of(waker) {
-                let (kind, site, holder) = (awaited.kind(), awaited.site(), awaited.holder());
-                waits.entry(id).or_default().push(WaitsFor::Object { kind, site, holder });
+                waits.entry(id).or_default().extend(awaited.waits_for());
             }
         });
-    });
+    };
+    awaited::each(&mut ask);
+    let jobs = inner.jobs.borrow().live();
+    jobs.iter().for_each(|job| ask(&**job));
+    // Whoever awaited one of them may have let go meanwhile: a panic of what is left is nobody's.
+    let _ = guard::catch_panic(|| drop(jobs));
     for timer in &timers {
         let (id, waits_for) = match timer.kind {
             TimerKind::Task(id) => (id, WaitsFor::Timer(timer.due_in)),
@@ -117,7 +123,9 @@ pub(crate) fn collect(inner: &Inner) -> Dump {
         waits.entry(id).or_default().push(waits_for);
     }
     for task in &mut tasks {
-        if let Some(waits) = waits.remove(&task.id).filter(|_| task.state == TaskState::Waiting) {
+        if let Some(mut waits) = waits.remove(&task.id).filter(|_| task.state == TaskState::Waiting)
+        {
+            waits.sort_by_key(|waits_for| !matches!(waits_for, WaitsFor::Task(_)));
             task.waits_for = waits;
         }
     }

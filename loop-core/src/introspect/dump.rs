@@ -78,6 +78,13 @@ pub enum WaitsFor {
     Timer(Duration),
     /// A time limit on what it awaits, which ends in so much time.
     Timeout(Duration),
+    /// A descriptor.
+    Descriptor {
+        /// Its number.
+        fd: RawFd,
+        /// What it is to be ready for.
+        interest: Interest,
+    },
     /// A lock, a queue, a future ...
     Object {
         /// What it is.
@@ -87,6 +94,13 @@ pub enum WaitsFor {
         /// The task that holds it, if that is known: locks note it in debug mode and in virtual time.
         holder: Option<u64>,
     },
+}
+
+impl WaitsFor {
+    /// Something that nobody holds, by what it is and where it was created.
+    pub fn object(kind: &'static str, site: &'static Location<'static>) -> Self {
+        WaitsFor::Object { kind, site, holder: None }
+    }
 }
 
 /// A timer, in a [`Dump`].

@@ -99,6 +99,10 @@ fn waits_for(f: &mut fmt::Formatter<'_>, waits_for: &WaitsFor) -> fmt::Result {
         WaitsFor::Timeout(due_in) => {
             write!(f, "{{\"kind\":\"timeout\",\"due_in\":{:?}}}", due_in.as_secs_f64())
         }
+        WaitsFor::Descriptor { fd, interest } => {
+            let (read, write) = (interest.is_readable(), interest.is_writable());
+            write!(f, "{{\"kind\":\"descriptor\",\"fd\":{fd},\"read\":{read},\"write\":{write}}}")
+        }
         WaitsFor::Object { kind, site, holder } => {
             let (kind, site, holder) = (Text(kind), Text(site), OrNull(*holder));
             write!(f, "{{\"kind\":{kind},\"site\":{site},\"holder\":{holder}}}")

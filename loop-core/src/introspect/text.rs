@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
+use loop_selector::Interest;
+
 use super::dump::{DescriptorInfo, Dump, TaskInfo, TaskState, TimerInfo, TimerKind, WaitsFor};
 
 /// Deeper levels are not indented any further.
@@ -90,6 +92,9 @@ impl Dump {
                 WaitsFor::Task(id) => f.write_str(&self.name(*id))?,
                 WaitsFor::Timer(due_in) => write!(f, "a timer {}", due(*due_in))?,
                 WaitsFor::Timeout(due_in) => write!(f, "a timeout {}", due(*due_in))?,
+                WaitsFor::Descriptor { fd, interest } => {
+                    write!(f, "fd {fd} to be ready for {}", ready_for(*interest))?;
+                }
                 WaitsFor::Object { kind, site, holder } => {
                     write!(f, "{kind} created at {site}")?;
                     if let Some(holder) = holder {
@@ -146,18 +151,19 @@ fn due(due_in: Duration) -> String {
     }
 }
 
+fn ready_for(interest: Interest) -> &'static str {
+    match (interest.is_readable(), interest.is_writable()) {
+        (true, true) => "reading and writing",
+        (true, false) => "reading",
+        (false, _) => "writing",
+    }
+}
+
 fn fmt_descriptor(f: &mut fmt::Formatter<'_>, descriptor: &DescriptorInfo) -> fmt::Result {
     write!(f, "  {}: ", descriptor.fd)?;
     match descriptor.interest {
         None => f.write_str("silent")?,
-        Some(interest) => {
-            let both = interest.is_readable() && interest.is_writable();
-            f.write_str(match interest.is_readable() {
-                _ if both => "reading and writing",
-                true => "reading",
-                false => "writing",
-            })?;
-        }
+        Some(interest) => f.write_str(ready_for(interest))?,
     }
     if let Some(site) = descriptor.reader {
         write!(f, ", reader added at {site}")?;

@@ -10,6 +10,7 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use crate::awaited::{self, Awaited, Listing};
+use crate::introspect::WaitsFor;
 use crate::task::current_task;
 
 enum Place {
@@ -53,12 +54,9 @@ impl Places {
 }
 
 impl Awaited for Shared {
-    fn kind(&self) -> &'static str {
-        self.kind
-    }
-
-    fn site(&self) -> &'static Location<'static> {
-        self.site
+    fn waits_for(&self) -> Vec<WaitsFor> {
+        let (kind, site, holder) = (self.kind, self.site, self.holder.get());
+        vec![WaitsFor::Object { kind, site, holder }]
     }
 
     fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
@@ -67,10 +65,6 @@ impl Awaited for Shared {
                 visit(waker);
             }
         }
-    }
-
-    fn holder(&self) -> Option<u64> {
-        self.holder.get()
     }
 }
 
