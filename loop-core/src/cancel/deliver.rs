@@ -20,16 +20,17 @@ pub(super) struct Delivery {
 }
 
 impl Tree {
-    /// Hands down what was asked since, then lets act whatever has settled.
+    /// Lets act whatever has settled, then hands down what was asked since. In this order, for what came
+    /// back is older: it must not wait for a deadline that it outranks (B-TMO-13).
     pub(super) fn deliver(&mut self) -> Delivery {
         let mut delivery = Delivery::default();
+        self.settle(&mut delivery);
         while let Some(source) = self.take_outermost_asking() {
             let Some(mut request) = self.node_mut(source).own.take() else { continue };
             request.round = self.next_round();
             request.since = request.round;
             self.hand_down(source, &request, &mut delivery);
         }
-        self.settle(&mut delivery);
         delivery
     }
 

@@ -154,9 +154,10 @@ pin_project! {
     /// The future of [`timeout_scope`].
     #[must_use = "futures do nothing unless they are awaited"]
     pub struct TimeoutScoped<F> {
+        // In front of the scope, whose place it looks at when both are dropped.
+        finish: Finish,
         #[pin]
         timeout: Timeout<F>,
-        finish: Finish,
     }
 }
 
@@ -199,7 +200,7 @@ struct Finish(Rc<Shared>);
 
 impl Drop for Finish {
     fn drop(&mut self) {
-        self.0.finish(false);
+        self.0.finish(self.0.is_expiring());
     }
 }
 

@@ -138,6 +138,16 @@ impl<'p> Model<'p> {
     }
 
     fn step(&mut self) {
+        // What came back, the innermost first.
+        for request in settle(&mut self.body, &mut self.env) {
+            merge(&mut self.back, request);
+        }
+        if let Some(request) = self.back.take() {
+            let env = &mut self.env;
+            if let Some(request) = settle_point(&mut self.body, request, &mut self.back, env) {
+                return self.end_cancelled(request.reason);
+            }
+        }
         // What was asked since, the outermost first.
         if let Some(reason) = self.asked.take() {
             self.env.round += 1;
@@ -153,16 +163,6 @@ impl<'p> Model<'p> {
             self.env.round += 1;
             hand_down_own(&mut self.body, order, self.env.round);
             self.env.moved = true;
-        }
-        // What came back, the innermost first.
-        for request in settle(&mut self.body, &mut self.env) {
-            merge(&mut self.back, request);
-        }
-        if let Some(request) = self.back.take() {
-            let env = &mut self.env;
-            if let Some(request) = settle_point(&mut self.body, request, &mut self.back, env) {
-                return self.end_cancelled(request.reason);
-            }
         }
         let mut back = self.back.take();
         if poll(&mut self.body, &mut back, &mut self.env) {
