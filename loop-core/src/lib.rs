@@ -150,7 +150,7 @@ pub use remote_future::{RemoteError, RemoteFuture};
 pub use report::{ExceptionContext, ExceptionHandler, Failure, Severity};
 pub use runner::run;
 pub use sim::{AutoJump, Deadlock, SimSelector, TimeHold};
-pub use sleep::{Sleep, sleep, sleep_until, yield_now};
+pub use sleep::{Sleep, YieldNow, sleep, sleep_until, yield_now};
 pub use stats::{LagHistogram, Statistics};
 pub use task::{
     CancelOnDrop, EagerSpawn, Shield, SpawnHook, Task, TaskBody, TaskBuilder, TaskRef, Watch,

@@ -74,7 +74,9 @@ impl ReadyQueue {
         let mut incoming = self.incoming.borrow_mut();
         let mut batch = self.batch.borrow_mut();
         incoming.reverse();
-        incoming.append(&mut batch);
+        if !batch.is_empty() {
+            incoming.append(&mut batch);
+        }
         mem::swap(&mut *incoming, &mut *batch);
         batch.len()
     }

@@ -31,8 +31,29 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 }
 
 /// Gives way to everything else that is ready, for one iteration.
-pub fn yield_now() -> Sleep {
-    sleep(Duration::ZERO)
+pub fn yield_now() -> YieldNow {
+    YieldNow { yielded: false }
+}
+
+/// The future of [`yield_now`]. Dropping it loses nothing.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct YieldNow {
+    yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
 }
 
 /// The future of [`sleep`] and [`sleep_until`].

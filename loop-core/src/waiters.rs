@@ -24,8 +24,40 @@ enum Waiter {
 /// The waiters of one future or task. Removing is O(n) in them.
 #[derive(Default)]
 pub(crate) struct Waiters {
-    entries: RefCell<Vec<(u64, Waiter)>>,
+    entries: RefCell<Entries>,
     next_id: Cell<u64>,
+}
+
+/// In the order of their ids. Most have one waiter at most, which costs no allocation; the others
+/// begin with it.
+#[derive(Default)]
+struct Entries {
+    first: Option<(u64, Waiter)>,
+    rest: Vec<(u64, Waiter)>,
+}
+
+impl Entries {
+    fn push(&mut self, entry: (u64, Waiter)) {
+        match self.first {
+            None => self.first = Some(entry),
+            Some(_) => self.rest.push(entry),
+        }
+    }
+
+    fn get_mut(&mut self, id: u64) -> Option<&mut Waiter> {
+        let mut entries = self.first.iter_mut().chain(&mut self.rest);
+        entries.find(|(other, _)| *other == id).map(|(_, waiter)| waiter)
+    }
+
+    /// Takes out the first one that is wanted.
+    fn take_if(&mut self, wanted: impl Fn(&(u64, Waiter)) -> bool) -> Option<(u64, Waiter)> {
+        if self.first.as_ref().is_some_and(&wanted) {
+            let next = if self.rest.is_empty() { None } else { Some(self.rest.remove(0)) };
+            return std::mem::replace(&mut self.first, next);
+        }
+        let index = self.rest.iter().position(wanted)?;
+        Some(self.rest.remove(index))
+    }
 }
 
 impl Waiters {
@@ -48,10 +80,8 @@ impl Waiters {
     }
 
     fn take(&self, id: u64) -> Option<Waiter> {
-        let mut entries = self.entries.borrow_mut();
-        // Ids ascend, so the list is sorted by them.
-        let index = entries.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-        Some(entries.remove(index).1)
+        let taken = self.entries.borrow_mut().take_if(|(other, _)| *other == id);
+        taken.map(|(_, waiter)| waiter)
     }
 
     pub(crate) fn add_callback(&self, handle: Handle) -> CallbackId {
@@ -71,10 +101,9 @@ impl Waiters {
     /// Registers a waker, or replaces the one registered under `id` if it wakes another (B-FUT-19).
     pub(crate) fn register(&self, id: &mut Option<u64>, waker: &Waker) {
         if let Some(id) = *id {
-            let same = self.entries.borrow().iter().any(|(other, waiter)| {
-                *other == id && matches!(waiter, Waiter::Wake(kept) if kept.will_wake(waker))
-            });
-            if same {
+            let same =
+                |waiter: &mut Waiter| matches!(waiter, Waiter::Wake(kept) if kept.will_wake(waker));
+            if self.entries.borrow_mut().get_mut(id).is_some_and(same) {
                 return;
             }
         }
@@ -82,7 +111,7 @@ impl Waiters {
         let mut new = Some(waker.clone());
         let old = id.and_then(|id| {
             let mut entries = self.entries.borrow_mut();
-            let (_, waiter) = entries.iter_mut().find(|(other, _)| *other == id)?;
+            let waiter = entries.get_mut(id)?;
             Some(std::mem::replace(waiter, Waiter::Wake(new.take()?)))
         });
         drop(old);
@@ -98,11 +127,10 @@ impl Waiters {
 
     /// Takes the waker that has waited longest, and its id.
     pub(crate) fn take_first_waker(&self) -> Option<(u64, Waker)> {
-        let mut entries = self.entries.borrow_mut();
-        let index = entries.iter().position(|(_, waiter)| matches!(waiter, Waiter::Wake(_)))?;
-        match entries.remove(index) {
+        let wakes = |(_, waiter): &(u64, Waiter)| matches!(waiter, Waiter::Wake(_));
+        match self.entries.borrow_mut().take_if(wakes)? {
             (id, Waiter::Wake(waker)) => Some((id, waker)),
-            _ => unreachable!("the position of a waker"),
+            _ => unreachable!("only a waker is wanted"),
         }
     }
 
@@ -110,23 +138,31 @@ impl Waiters {
     /// loop is closed, or gone (`None`), callbacks are dropped and wakers still woken. Whether a
     /// callback was dropped.
     pub(crate) fn complete(&self, lp: Option<&LoopRef>) -> bool {
+        let Entries { first, rest } = std::mem::take(&mut *self.entries.borrow_mut());
         let mut dropped = false;
-        let entries = std::mem::take(&mut *self.entries.borrow_mut());
-        for (_, waiter) in entries {
-            match (waiter, lp) {
-                (Waiter::Callback(handle), Some(lp)) if !lp.is_closed() => lp.call_handle(&handle),
-                (Waiter::Callback(handle), lp) => {
-                    dropped = true;
-                    match lp {
-                        Some(lp) => guard::discard(lp, handle),
-                        None => drop(handle),
-                    }
-                }
-                (Waiter::Wake(waker), Some(lp)) => guard::wake(lp, waker),
-                (Waiter::Wake(waker), None) => waker.wake(),
-                (Waiter::Member(finished, member), lp) => finished.add(member, lp),
-            }
+        for (_, waiter) in first.into_iter().chain(rest) {
+            dropped |= waiter.complete(lp);
         }
         dropped
+    }
+}
+
+impl Waiter {
+    /// Whether it was a callback that is dropped.
+    fn complete(self, lp: Option<&LoopRef>) -> bool {
+        match (self, lp) {
+            (Waiter::Callback(handle), Some(lp)) if !lp.is_closed() => lp.call_handle(&handle),
+            (Waiter::Callback(handle), lp) => {
+                match lp {
+                    Some(lp) => guard::discard(lp, handle),
+                    None => drop(handle),
+                }
+                return true;
+            }
+            (Waiter::Wake(waker), Some(lp)) => guard::wake(lp, waker),
+            (Waiter::Wake(waker), None) => waker.wake(),
+            (Waiter::Member(finished, member), lp) => finished.add(member, lp),
+        }
+        false
     }
 }

@@ -38,7 +38,17 @@ impl Snapshot {
 
     /// Runs `f` with these values and keeps what it writes for the next run: how a task's steps see
     /// each other's writes and nobody else does. If `f` panics, the snapshot is left empty.
+    #[inline]
     pub fn run_keeping<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        if values::is_trivial(&self.0) {
+            let forget = values::Forget;
+            let result = f();
+            if values::is_active() {
+                self.0 = values::current();
+            }
+            drop(forget);
+            return result;
+        }
         let entered = Entered::discarding(std::mem::take(&mut self.0));
         let result = f();
         self.0 = values::current();

@@ -53,6 +53,22 @@ impl Places {
     }
 }
 
+impl Shared {
+    /// Takes a place, or replaces what waits there.
+    fn place(&self, ticket: &mut Option<u64>, new: Place) -> Option<Place> {
+        let mut places = self.places.borrow_mut();
+        if let Some(index) = ticket.and_then(|ticket| places.find(ticket)) {
+            return Some(std::mem::replace(&mut places.queue[index].1, new));
+        }
+        let number = places.next;
+        places.next += 1;
+        places.waiting += 1;
+        places.queue.push_back((number, new));
+        *ticket = Some(number);
+        None
+    }
+}
+
 impl Awaited for Shared {
     fn waits_for(&self) -> Vec<WaitsFor> {
         let (kind, site, holder) = (self.kind, self.site, self.holder.get());
@@ -138,33 +154,26 @@ impl WaitList {
 
     /// Ready once the place has its turn; takes a place first if there is none.
     fn poll(&self, ticket: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<()> {
-        // Cloning and dropping wakers is user code: no borrow is held around either.
-        let new = cx.waker().clone();
+        if let (Some(number), Some(shared)) = (*ticket, self.shared.get()) {
+            let mut places = shared.places.borrow_mut();
+            let index = places.find(number);
+            match index.map(|index| (index, &places.queue[index].1)) {
+                Some((index, Place::Granted)) => {
+                    places.queue.remove(index);
+                    *ticket = None;
+                    return Poll::Ready(());
+                }
+                Some((_, Place::Waiting(waker))) if waker.will_wake(cx.waker()) => {
+                    return Poll::Pending;
+                }
+                _ => {}
+            }
+        }
         let shared = self.shared();
         shared.listing.enter(|| Rc::downgrade(shared) as Weak<dyn Awaited>);
-        let old = {
-            let mut places = shared.places.borrow_mut();
-            match ticket.and_then(|ticket| places.find(ticket)) {
-                Some(index) => match &mut places.queue[index].1 {
-                    Place::Granted => {
-                        places.queue.remove(index);
-                        *ticket = None;
-                        drop(places);
-                        drop(new);
-                        return Poll::Ready(());
-                    }
-                    Place::Waiting(waker) => Some(std::mem::replace(waker, new)),
-                },
-                None => {
-                    let number = places.next;
-                    places.next += 1;
-                    places.waiting += 1;
-                    places.queue.push_back((number, Place::Waiting(new)));
-                    *ticket = Some(number);
-                    None
-                }
-            }
-        };
+        // Cloning and dropping wakers is user code: no borrow is held around either.
+        let new = Place::Waiting(cx.waker().clone());
+        let old = shared.place(ticket, new);
         drop(old);
         Poll::Pending
     }
