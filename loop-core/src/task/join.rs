@@ -57,10 +57,6 @@ impl Header {
         self.flags.set(self.flags.get() | flag);
     }
 
-    pub(crate) fn clear(&self, flag: u8) {
-        self.flags.set(self.flags.get() & !flag);
-    }
-
     /// Whether this is the future of a run, which stays with its caller.
     pub(crate) fn is_root(&self) -> bool {
         self.has(ROOT)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::handle::Task;
 use super::join::Header;
-use super::state::{DONE, REQUESTED};
-use super::step::schedule;
+use super::state::DONE;
+use super::step;
 use super::task_ref::TaskRef;
 
 /// Requests that have not been delivered; they are one (C6).
@@ -70,9 +70,8 @@ impl Header {
     }
 
     fn attend(&self) {
-        self.set(REQUESTED);
         if let Some(inner) = self.home.upgrade() {
-            schedule(&inner, self.key.get());
+            step::attend(&inner, self.key.get());
         }
     }
 

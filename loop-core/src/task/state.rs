@@ -7,6 +7,7 @@
 //! | `QUEUED` | the task joins the ready queue | its step begins | `RUNNING` |
 //! | `RUNNING` | a step begins | the step ends | `QUEUED` |
 //! | `WOKEN` | it is woken while it runs | the step ends; it is queued again then | `QUEUED` |
+//! | `ATTEND` | a handle, a scope or a catch point has something for the next step to deliver | that step begins | |
 //!
 //! In the part that is shared with handles, about the outcome:
 //!
@@ -14,7 +15,6 @@
 //! |---|---|---|
 //! | `DONE` | the outcome is stored and the body dropped | never |
 //! | `CANCELLED` | it is done because of a request | never |
-//! | `REQUESTED` | a handle, a scope or a catch point has something for the next step to deliver | that step begins |
 //! | `POLLED` | somebody awaited the handle | never |
 //! | `UNHANDLED` | no handle is left to read the outcome | never |
 //! | `IGNORED` | nobody is to be told how it fails | never |
@@ -23,10 +23,10 @@
 pub(crate) const QUEUED: u8 = 1 << 0;
 pub(crate) const RUNNING: u8 = 1 << 1;
 pub(crate) const WOKEN: u8 = 1 << 2;
+pub(crate) const ATTEND: u8 = 1 << 3;
 
 pub(crate) const DONE: u8 = 1 << 0;
 pub(crate) const CANCELLED: u8 = 1 << 1;
-pub(crate) const REQUESTED: u8 = 1 << 2;
 pub(crate) const POLLED: u8 = 1 << 3;
 pub(crate) const UNHANDLED: u8 = 1 << 4;
 pub(crate) const ROOT: u8 = 1 << 5;

@@ -9,7 +9,7 @@ use loop_handle::Snapshot;
 
 use super::cell::{Body, TaskKey};
 use super::join::AnyJoin;
-use super::state::{QUEUED, REQUESTED, ROOT, RUNNING, WOKEN};
+use super::state::{ATTEND, QUEUED, ROOT, RUNNING, WOKEN};
 use super::task_ref::{TaskRef, find, report_pending};
 use super::waker::TaskWaker;
 use crate::cancel::{self, Turn};
@@ -47,8 +47,8 @@ pub(crate) fn schedule(inner: &Inner, key: TaskKey) {
 
 /// As [`schedule`], and has the step look at requests.
 pub(crate) fn attend(inner: &Inner, key: TaskKey) {
-    if let Some(entry) = inner.tasks.borrow().get(key) {
-        entry.join.header().set(REQUESTED);
+    if let Some(entry) = inner.tasks.borrow_mut().get_mut(key) {
+        entry.state |= ATTEND;
     }
     schedule(inner, key);
 }
@@ -57,7 +57,7 @@ pub(crate) fn attend(inner: &Inner, key: TaskKey) {
 pub(crate) fn while_queued(inner: &Inner, key: TaskKey, f: impl FnOnce()) {
     let set = |state: u8| {
         if let Some(entry) = inner.tasks.borrow_mut().get_mut(key) {
-            entry.state = state;
+            entry.state = state | entry.state & ATTEND;
         }
     };
     set(QUEUED);
@@ -91,110 +91,151 @@ pub(crate) fn step(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
     timing.finish(lp);
 }
 
+/// What a step takes out of the table.
+struct Stage {
+    body: Option<Body>,
+    waker: TaskWaker,
+    values: Snapshot,
+}
+
+type Polled = std::thread::Result<Poll<()>>;
+
 /// A request is delivered, else the body is polled.
+#[inline(never)]
 fn deliver_or_poll(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
     let inner = &*lp.inner;
-    let (body, waker, mut values, join) = {
+    let (attends, mut stage) = {
         let mut tasks = inner.tasks.borrow_mut();
         let Some(entry) = tasks.get_mut(key) else { return };
+        let attends = entry.state & ATTEND != 0;
         entry.state = RUNNING;
         let (body, kept) = (entry.body.take(), entry.waker.take());
-        let (values, join) = (std::mem::take(&mut entry.values), entry.join.clone());
+        let values = std::mem::take(&mut entry.values);
         // A spare is nobody's, so it may point to this task from now on.
         let spare = || tasks.spare.take().inspect(|waker| waker.retarget(key));
-        (body, kept.or_else(spare), values, join)
+        let waker = kept.or_else(spare).unwrap_or_else(|| TaskWaker::new(inner.inbox.clone(), key));
+        (attends, Stage { body, waker, values })
     };
-    let waker = waker.unwrap_or_else(|| TaskWaker::new(inner.inbox.clone(), key));
-    let mut body = body;
-    let turn = if join.header().has(REQUESTED) {
-        join.header().clear(REQUESTED);
-        cancel::begin_step(lp, key, join.header().take_asked())
-    } else {
-        Turn::Poll
-    };
-    let watch = matches!(turn, Turn::Watch);
-    let mut cancelled = None;
-    let polled = if let Turn::Cancel(reason) = turn {
-        cancelled = Some(reason);
-        Ok(Poll::Ready(()))
-    } else {
-        let _current = Current::enter(inner, key);
-        let mut context = Context::from_waker(waker.waker());
-        match &mut body {
-            Some(body) => {
-                // Caught inside the context, so that it keeps what was written before a panic.
-                let poll = AssertUnwindSafe(|| body.as_mut().poll(&mut context));
-                values.run_keeping(|| panic::catch_unwind(poll))
-            }
-            // The caller of the run wants the root's panic for itself.
-            None => match root.as_mut().filter(|root| root.key == key) {
-                Some(root) => {
-                    Ok(values.run_keeping(|| (root.advance)(Advance::Poll(&mut context))))
-                }
-                None => Ok(Poll::Pending),
-            },
+    if attends {
+        return deliver(lp, key, stage, root);
+    }
+    match poll(inner, key, &mut stage, root) {
+        Ok(Poll::Pending) => suspend(inner, key, stage),
+        ended => end(lp, key, stage, root, ended, None),
+    }
+}
+
+/// Polls the body, with its task current and in its context.
+#[inline(always)]
+fn poll(inner: &Inner, key: TaskKey, stage: &mut Stage, root: &mut Option<Root<'_>>) -> Polled {
+    let _current = Current::enter(inner, key);
+    let Stage { body, waker, values } = stage;
+    let mut context = Context::from_waker(waker.waker());
+    match body {
+        Some(body) => {
+            // Caught inside the context, so that it keeps what was written before a panic.
+            let poll = AssertUnwindSafe(|| body.as_mut().poll(&mut context));
+            values.run_keeping(|| panic::catch_unwind(poll))
         }
-    };
-    let (panicked, abort) = match polled {
+        None => poll_root(key, values, root, &mut context),
+    }
+}
+
+/// The caller of the run wants the root's panic for itself.
+#[cold]
+fn poll_root(
+    key: TaskKey,
+    values: &mut Snapshot,
+    root: &mut Option<Root<'_>>,
+    context: &mut Context<'_>,
+) -> Polled {
+    match root.as_mut().filter(|root| root.key == key) {
+        Some(root) => Ok(values.run_keeping(|| (root.advance)(Advance::Poll(context)))),
+        None => Ok(Poll::Pending),
+    }
+}
+
+/// A step that has something to deliver.
+#[cold]
+fn deliver(lp: &LoopRef, key: TaskKey, mut stage: Stage, root: &mut Option<Root<'_>>) {
+    let inner = &*lp.inner;
+    let asked = find(inner, key).map(|task| task.join.header().take_asked());
+    let turn = cancel::begin_step(lp, key, asked.unwrap_or_default());
+    if let Turn::Cancel(reason) = turn {
+        return end(lp, key, stage, root, Ok(Poll::Ready(())), Some(reason));
+    }
+    match poll(inner, key, &mut stage, root) {
         Ok(Poll::Pending) => {
-            if watch {
-                cancel::end_step(inner, key, is_woken(inner, key));
+            if matches!(turn, Turn::Watch) {
+                cancel::end_step(inner, key, has(inner, key, WOKEN));
             }
-            return suspend(inner, key, body, waker, values);
+            suspend(inner, key, stage);
         }
-        Ok(Poll::Ready(())) => (None, None),
+        ended => end(lp, key, stage, root, ended, None),
+    }
+}
+
+fn has(inner: &Inner, key: TaskKey, bit: u8) -> bool {
+    inner.tasks.borrow().get(key).is_some_and(|entry| entry.state & bit != 0)
+}
+
+/// Puts a pending task back, and into the queue if it was woken meanwhile.
+#[inline(always)]
+fn suspend(inner: &Inner, key: TaskKey, stage: Stage) {
+    let Stage { body, waker, values } = stage;
+    let mut tasks = inner.tasks.borrow_mut();
+    let Some(entry) = tasks.get_mut(key) else {
+        unreachable!("a task leaves the table only at the end of its own step")
+    };
+    entry.body = body;
+    entry.values = values;
+    let woken = entry.state & WOKEN != 0;
+    entry.state = if woken { QUEUED | entry.state & ATTEND } else { 0 };
+    if waker.is_kept() {
+        entry.waker = Some(waker);
+    } else {
+        tasks.spare = Some(waker);
+    }
+    drop(tasks);
+    if woken {
+        inner.ready.push(Ready::Task(key));
+    }
+}
+
+/// The body has ended, or is to end because of a request: drops it, and then the task is over.
+#[inline(never)]
+fn end(
+    lp: &LoopRef,
+    key: TaskKey,
+    stage: Stage,
+    root: &mut Option<Root<'_>>,
+    ended: Polled,
+    mut cancelled: Option<Option<Arc<str>>>,
+) {
+    let Stage { body, waker, mut values } = stage;
+    let (panicked, abort) = match ended {
+        Ok(_) => (None, None),
         Err(payload) => {
             let abort = payload.downcast_ref::<LoopAbort>().copied();
             (Some(TaskError::Panicked(PanicError::new(payload))), abort)
         }
     };
     let abort = drop_body(lp, key, body, &mut values).or(abort);
+    let Some(TaskRef { join }) = find(&lp.inner, key) else { return };
     // A request counts also if the body ended without suspending for it; a panic wins (B-TASK-13).
-    if cancelled.is_none() && join.header().has(REQUESTED) {
+    if cancelled.is_none() && has(&lp.inner, key, ATTEND) {
         cancelled = cancel::left_over(&lp.inner, key, join.header().take_asked());
     }
     if let (Some(reason), true, Some(root)) = (&cancelled, join.header().has(ROOT), root) {
-        let _current = Current::enter(inner, key);
+        let _current = Current::enter(&lp.inner, key);
         let cancel = || (root.advance)(Advance::Cancel(reason.clone()));
         _ = values.run_keeping(cancel);
     }
     let cancelled = cancelled.map(|reason| TaskError::Cancelled { reason });
-    end(lp, key, &join, panicked.or(cancelled), Some(waker), values);
+    finish(lp, key, &join, panicked.or(cancelled), Some(waker), values);
     // An abort is the outcome of the task, and it ends the run (B-TASK-22).
     if let Some(abort) = abort {
         abort.raise();
-    }
-}
-
-fn is_woken(inner: &Inner, key: TaskKey) -> bool {
-    inner.tasks.borrow().get(key).is_some_and(|entry| entry.state & WOKEN != 0)
-}
-
-/// Puts a pending task back, and into the queue if it was woken meanwhile.
-fn suspend(inner: &Inner, key: TaskKey, body: Option<Body>, waker: TaskWaker, values: Snapshot) {
-    let mut tasks = inner.tasks.borrow_mut();
-    let mut unkept = None;
-    let woken = match tasks.get_mut(key) {
-        Some(entry) => {
-            entry.body = body;
-            entry.values = values;
-            if waker.is_kept() {
-                entry.waker = Some(waker);
-            } else {
-                unkept = Some(waker);
-            }
-            let woken = entry.state & WOKEN != 0;
-            entry.state = if woken { QUEUED } else { 0 };
-            woken
-        }
-        None => unreachable!("a task leaves the table only at the end of its own step"),
-    };
-    if unkept.is_some() {
-        tasks.spare = unkept;
-    }
-    drop(tasks);
-    if woken {
-        inner.ready.push(Ready::Task(key));
     }
 }
 
@@ -214,7 +255,7 @@ fn drop_body(
 
 /// Takes the task off the table and tells who waits (B-TASK-30: the body is gone by now). `values` is
 /// its context, in which a panic is reported (B-EXC-06).
-fn end(
+fn finish(
     lp: &LoopRef,
     key: TaskKey,
     join: &Rc<dyn AnyJoin>,
@@ -257,7 +298,7 @@ pub(crate) fn drop_all(lp: &LoopRef) {
         };
         let Some((body, mut values)) = taken else { continue };
         let abort = drop_body(lp, key, body, &mut values);
-        end(lp, key, &join, Some(TaskError::Closed), None, values);
+        finish(lp, key, &join, Some(TaskError::Closed), None, values);
         if let Some(abort) = abort {
             abort.raise();
         }
