@@ -70,7 +70,8 @@ impl Waiters {
 
     /// Shows the wakers, for those who ask who waits.
     pub(crate) fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
-        for (_, waiter) in &*self.entries.borrow() {
+        let entries = self.entries.borrow();
+        for (_, waiter) in entries.first.iter().chain(&entries.rest) {
             match waiter {
                 Waiter::Wake(waker) => visit(waker),
                 Waiter::Member(finished, _) => finished.each_waker(visit),
