@@ -25,6 +25,8 @@ pub enum LoopError {
         /// What the one who asked had to say.
         reason: Option<Arc<str>>,
     },
+    /// The user interrupted the run (SIGINT, which Ctrl-C sends), and the future was cancelled for that.
+    Interrupted,
     /// In virtual time: nothing can ever happen. The loop is as it was, and can be given something to do.
     Deadlock(Deadlock),
     /// No loop runs on this thread.
@@ -44,6 +46,7 @@ impl fmt::Display for LoopError {
                 f.write_str("the event loop was stopped before the future was done")
             }
             LoopError::Cancelled { reason } => fmt_cancelled(f, "run", reason.as_deref()),
+            LoopError::Interrupted => f.write_str("interrupted"),
             LoopError::Deadlock(deadlock) => deadlock.fmt(f),
             LoopError::NotRunning => f.write_str("no event loop runs on this thread"),
             LoopError::Forked => f.write_str("the event loop belongs to the parent process"),

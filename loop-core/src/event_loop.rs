@@ -21,7 +21,7 @@ use crate::guard::{self, DESTRUCTOR};
 use crate::guest::Turn;
 use crate::loop_ref::LoopRef;
 use crate::run_once::{Scratch, run_once};
-use crate::task::{self, Advance, Root, TaskKey};
+use crate::task::{self, Advance, Root, TaskKey, TaskRef};
 
 /// An event loop: the thing that runs callbacks and tasks, one at a time, on one thread.
 ///
@@ -98,7 +98,16 @@ impl EventLoop {
     /// With the future's panic, after the loop has restored its state.
     #[track_caller]
     pub fn run_until_complete<F: Future>(&mut self, future: F) -> Result<F::Output, LoopError> {
-        let site = Location::caller();
+        self.run_root(Location::caller(), future, |_| ())
+    }
+
+    /// Runs a future as the loop's root. `begun` is called with its task before the first iteration.
+    pub(crate) fn run_root<F: Future>(
+        &mut self,
+        site: &'static Location<'static>,
+        future: F,
+        begun: impl FnOnce(TaskRef),
+    ) -> Result<F::Output, LoopError> {
         // Declared first, so that whatever the future owns is dropped while the loop is current.
         let _entered = self.begin_run()?;
         let mut future = pin!(Some(future));
@@ -106,6 +115,9 @@ impl EventLoop {
         let lp = self.lp.clone();
         let key = task::add_root(&lp, site);
         let _forget = ForgetRoot { lp: &lp, key };
+        if let Some(root) = task::find(&lp.inner, key) {
+            begun(root);
+        }
         let mut advance = |how: Advance<'_, '_>| {
             let result = match (how, future.as_mut().as_pin_mut()) {
                 (Advance::Poll(cx), Some(running)) => match running.poll(cx) {

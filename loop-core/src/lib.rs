@@ -50,7 +50,7 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | running and closing | [`run`], [`EventLoop`], [`Builder`] |
+//! | running and closing | [`run`], [`Runner`], [`EventLoop`], [`Builder`] |
 //! | being hosted by another loop | [`EventLoop::prepare_wait`], [`EventLoop::as_fd`], [`HostWaker`], [`RunScope`] |
 //! | scheduling on the loop's thread | [`LoopRef`] |
 //! | scheduling from other threads | [`Remote`], [`Remote::spawn`], [`RemoteFuture`] |
@@ -91,6 +91,7 @@ mod guest;
 mod host_waker;
 mod inbox;
 mod inner;
+mod interrupts;
 mod introspect;
 mod io_table;
 mod loop_ref;
@@ -148,7 +149,7 @@ pub use readiness::IoHandler;
 pub use remote::Remote;
 pub use remote_future::{RemoteError, RemoteFuture};
 pub use report::{ExceptionContext, ExceptionHandler, Failure, Severity};
-pub use runner::run;
+pub use runner::{Runner, RunnerBuilder, run};
 pub use sim::{AutoJump, Deadlock, SimSelector, TimeHold};
 pub use sleep::{Sleep, YieldNow, sleep, sleep_until, yield_now};
 pub use stats::{LagHistogram, Statistics};

@@ -27,6 +27,15 @@ pub struct NestedRun;
 /// ```
 pub struct CloseWhileRunning;
 
+/// A runner that was closed is gone (B-RUN-07):
+///
+/// ```compile_fail,E0382
+/// let mut runner = loop_core::Runner::new();
+/// runner.close().unwrap();
+/// runner.run(async {}).unwrap();
+/// ```
+pub struct RunAfterClose;
+
 /// A loop and its tasks stay on their thread; `Remote` is the way in from others:
 ///
 /// ```compile_fail,E0277

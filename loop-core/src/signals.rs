@@ -87,6 +87,11 @@ impl LoopRef {
         Ok(handle)
     }
 
+    pub(crate) fn has_signal_handler(&self, signal: Signal) -> bool {
+        let table = self.inner.signals.borrow();
+        table.position(signal).is_some_and(|index| !table.handlers[index].1.is_cancelled())
+    }
+
     /// Removes the handler of a signal; whether there was one. With the last handler of the process
     /// the old disposition comes back (B-SIG-04).
     pub fn remove_signal_handler(&self, signal: Signal) -> bool {

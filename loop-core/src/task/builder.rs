@@ -93,7 +93,7 @@ impl TaskBuilder {
             Some(context) => {
                 let entered = context.run(|| ()).is_err();
                 let eager = if entered { Some(false) } else { eager };
-                let future = InContext { future: Some(future), context };
+                let future = InContext::new(context, future);
                 lp.launch(site, name, eager, future)
             }
         }
@@ -102,7 +102,7 @@ impl TaskBuilder {
 
 pin_project! {
     /// A future that is polled and dropped in an explicit context.
-    struct InContext<F> {
+    pub(crate) struct InContext<F> {
         #[pin]
         future: Option<F>,
         context: Context,
@@ -115,6 +115,12 @@ pin_project! {
                 entered.into_inner()();
             }
         }
+    }
+}
+
+impl<F> InContext<F> {
+    pub(crate) fn new(context: Context, future: F) -> Self {
+        InContext { future: Some(future), context }
     }
 }
 

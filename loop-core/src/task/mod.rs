@@ -15,12 +15,13 @@ mod task_ref;
 mod waker;
 mod watch;
 
+pub(crate) use builder::InContext;
 pub(crate) use cell::{TaskKey, TaskTable};
 pub(crate) use request::Asked;
 pub(crate) use spawn::{add_root, remove_root};
 pub(crate) use step::{Advance, attend, while_queued};
 pub(crate) use step::{Root, drop_all, schedule, step};
-pub(crate) use task_ref::{cancel_all, find};
+pub(crate) use task_ref::find;
 
 pub use builder::TaskBuilder;
 pub use handle::{CancelOnDrop, Task};

@@ -101,13 +101,6 @@ pub(crate) fn find(inner: &Inner, key: TaskKey) -> Option<TaskRef> {
     inner.tasks.borrow().get(key).map(|entry| TaskRef { join: entry.join.clone() })
 }
 
-/// Requests the end of every task.
-pub(crate) fn cancel_all(lp: &LoopRef) {
-    for task in lp.tasks() {
-        task.cancel();
-    }
-}
-
 pub(super) fn report_pending(lp: &LoopRef, join: &Rc<dyn AnyJoin>) {
     let mut context = ExceptionContext::new("task was destroyed while it was pending");
     context.task = Some(TaskRef { join: join.clone() });

@@ -28,16 +28,35 @@ pub(super) fn install(signal: Signal) -> io::Result<libc::sigaction> {
     }
 }
 
-/// Puts `before` back if `handler` is still the signal's.
-pub(super) fn restore(signal: Signal, before: &libc::sigaction) {
+/// The signal's handler, as a number: ours, another's, or what the system does.
+fn current(signal: Signal) -> Option<usize> {
     let mut current = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: as for `install`; `before` was filled in by the kernel there. It may name a handler
-    // that was installed before ours: putting it back is what its owner expects.
+    // SAFETY: as for `install`; nothing is changed.
     unsafe {
         let asked = libc::sigaction(signal.as_raw(), ptr::null(), current.as_mut_ptr());
-        if asked == 0 && current.assume_init().sa_sigaction == handler as *const () as usize {
-            libc::sigaction(signal.as_raw(), before, ptr::null_mut());
-        }
+        (asked == 0).then(|| current.assume_init().sa_sigaction)
+    }
+}
+
+fn is_ours(action: usize) -> bool {
+    action == handler as *const () as usize
+}
+
+/// Whether nobody has a say in the signal but ourselves, who found it so if `before` is given.
+pub(super) fn is_default(signal: Signal, before: Option<&libc::sigaction>) -> bool {
+    let Some(now) = current(signal) else { return false };
+    match before {
+        Some(before) => is_ours(now) && before.sa_sigaction == libc::SIG_DFL,
+        None => now == libc::SIG_DFL,
+    }
+}
+
+/// Puts `before` back if `handler` is still the signal's.
+pub(super) fn restore(signal: Signal, before: &libc::sigaction) {
+    if current(signal).is_some_and(is_ours) {
+        // SAFETY: as for `install`; `before` was filled in by the kernel there. It may name a
+        // handler that was installed before ours: putting it back is what its owner expects.
+        unsafe { libc::sigaction(signal.as_raw(), before, ptr::null_mut()) };
     }
 }
 

@@ -17,6 +17,19 @@ struct Installed {
     before: libc::sigaction,
 }
 
+impl Signal {
+    /// Whether the process leaves this signal to the system: no handler but that of this crate's
+    /// watchers, and not ignored. For whoever would not take it from somebody who has it.
+    ///
+    /// ```
+    /// assert!(loop_selector::Signal::USR1.is_default());
+    /// ```
+    pub fn is_default(self) -> bool {
+        let installed = installed();
+        sys::is_default(self, installed[self.index()].as_ref().map(|installed| &installed.before))
+    }
+}
+
 /// Counts deliveries of signals, and wakes a [`Waker`] on each. Dropping it unwatches everything.
 ///
 /// Several may exist, in one thread or in many, and each sees every delivery (B-SIG-09).
