@@ -82,7 +82,7 @@ impl Readiness {
     /// A write would not block.
     pub const WRITABLE: Readiness = Readiness(WRITE);
 
-    /// Without a branch: some backends ask this for every event of a wait.
+    /// Without a branch: this is asked for every event of a wait.
     pub(crate) const fn new(readable: bool, writable: bool) -> Readiness {
         Readiness((readable as u8 * READ) | (writable as u8 * WRITE))
     }

@@ -1,6 +1,6 @@
 //! Selectors alone, without a loop: sockets, some of which have something to read.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
@@ -17,6 +17,9 @@ use crate::{Row, Workload};
 
 /// `select` has no bits for higher numbers.
 const SELECT_LIMIT: usize = 1024;
+
+/// polling's buffer is no longer, and cannot be made so.
+const POLLING_LIMIT: usize = 1024;
 
 /// What a program has open besides its sources.
 const SPARE: usize = 16;
@@ -43,51 +46,60 @@ fn contests(plan: &Plan) -> Vec<Contest> {
             let count = (plan.size(2_000, 20_000) / ready as u64).clamp(5, 300);
             let waits = Waits { ready, count, with_reads: false };
             let params = [("n", n as u64), ("ready", ready as u64)];
-            contests.push(contest("selectors/wait", &params, n, move |make, sources, seed| {
-                wait(&mut *make()?, sources, waits, seed)
-            }));
+            contests.push(contest(
+                "selectors/wait",
+                &params,
+                n,
+                ready,
+                move |make, sources, seed| wait(&mut *make()?, sources, waits, seed),
+            ));
         }
     }
     for &n in sizes(plan) {
         let times = (plan.size(2_000, 10_000) / n as u64).max(1);
         let params = [("n", n as u64)];
-        contests.push(contest("selectors/register", &params, n, move |make, sources, _| {
+        contests.push(contest("selectors/register", &params, n, 1, move |make, sources, _| {
             register(&mut *make()?, sources, times)
         }));
-        contests.push(contest("selectors/modify", &params, n, move |make, sources, _| {
+        contests.push(contest("selectors/modify", &params, n, n, move |make, sources, _| {
             modify(&mut *make()?, sources, times)
         }));
     }
     let wakes = plan.size(2_000, 10_000);
-    contests.push(contest("selectors/wake_parked", &[], 2, move |make, _, _| {
+    contests.push(contest("selectors/wake_parked", &[], 2, 0, move |make, _, _| {
         wake(&mut *make()?, false, wakes)
     }));
     let wakes = plan.size(100_000, 500_000);
-    contests.push(contest("selectors/wake_busy", &[], 2, move |make, _, _| {
+    contests.push(contest("selectors/wake_busy", &[], 2, 0, move |make, _, _| {
         wake(&mut *make()?, true, wakes)
     }));
     contests
 }
 
-/// A contest over `n` sources, which all subjects share; they are made by the first that needs them.
+/// A contest over `n` sources, `ready` of which are ready at once. All subjects share the sources;
+/// they are made by the first that needs them.
 fn contest(
     workload: &'static str,
     params: &[(&'static str, u64)],
     n: usize,
+    ready: usize,
     round: impl Fn(&Make, &Sources, u64) -> Result<Lap, Wrong> + Clone + 'static,
 ) -> Contest {
-    let shared: Rc<OnceCell<Sources>> = Rc::default();
+    let shared: Rc<RefCell<Option<Sources>>> = Rc::default();
     let subject = |(name, make): (String, Make)| {
         let (shared, round) = (Rc::clone(&shared), round.clone());
         Subject::new(name, move |seed| {
-            if shared.get().is_none() {
-                _ = shared.set(Sources::new(n)?);
-            }
-            let sources = shared.get().ok_or(Wrong("no sources".into()))?;
-            round(&make, sources, seed)
+            let sources = match shared.take() {
+                Some(sources) => sources,
+                None => Sources::new(n)?,
+            };
+            let lap = round(&make, &sources, seed)?;
+            // Only now: a subject that failed may have left something unread.
+            shared.replace(Some(sources));
+            Ok(lap)
         })
     };
-    let takes_part = |(name, _): &(String, Make)| reason_against(name, n).is_none();
+    let takes_part = |(name, _): &(String, Make)| reason_against(name, n, ready).is_none();
     let subjects = subjects().into_iter().filter(takes_part).map(subject).collect();
     Contest::new(workload, params, subjects)
 }
@@ -106,8 +118,8 @@ pub(super) fn subjects() -> Vec<(String, Make)> {
     ours.chain(rivals.map(|(name, make)| (name.into(), make))).collect()
 }
 
-/// Why a subject cannot take part in a contest over `n` sources.
-fn reason_against(subject: &str, n: usize) -> Option<String> {
+/// Why a subject cannot take part in a contest over `n` sources, `ready` of which are ready at once.
+fn reason_against(subject: &str, n: usize, ready: usize) -> Option<String> {
     let limit = open_files();
     if n + SPARE > limit {
         return Some(format!("this process may open {limit} files"));
@@ -115,6 +127,9 @@ fn reason_against(subject: &str, n: usize) -> Option<String> {
     match subject {
         "loop-selector/select" if n + SPARE > SELECT_LIMIT => {
             Some(format!("select takes no number from {SELECT_LIMIT} on"))
+        }
+        "polling" if ready > POLLING_LIMIT => {
+            Some(format!("polling tells of no more than {POLLING_LIMIT} in a wait"))
         }
         _ => loop_selector::refusal(subject.strip_prefix("loop-selector/")?).map(str::to_owned),
     }
@@ -137,9 +152,12 @@ pub(super) fn absences(plan: &Plan) -> Vec<Finding> {
     let mut absences = Vec::new();
     for (subject, _) in subjects() {
         for &n in sizes(plan) {
-            if let Some(why) = reason_against(&subject, n) {
-                absences.push(Finding::NotMeasured { what: format!("{subject} at n={n}"), why });
-            }
+            let (few, all) = (reason_against(&subject, n, 1), reason_against(&subject, n, n));
+            let what = match few {
+                Some(_) => format!("{subject} at n={n}"),
+                None => format!("{subject} at n={n}, all ready"),
+            };
+            absences.extend(few.or(all).map(|why| Finding::NotMeasured { what, why }));
         }
     }
     absences
@@ -180,6 +198,8 @@ fn derived(rows: &[Row]) -> Vec<Row> {
         let row = scaled(to, "selectors/growth", "times", from.summary.median);
         Some(Row { params: vec![("from", 10), ("to", param(to, "n"))], ..row })
     });
+    let mut growth: Vec<Row> = growth.collect();
+    growth.sort_by_key(|row| param(row, "to"));
     events.chain(growth).collect()
 }
 
@@ -190,7 +210,7 @@ mod tests {
     const PLAN: Plan = Plan { quick: true, seed: 1 };
 
     fn usable() -> impl Iterator<Item = (String, Make)> {
-        subjects().into_iter().filter(|(name, _)| reason_against(name, 20).is_none())
+        subjects().into_iter().filter(|(name, _)| reason_against(name, 20, 20).is_none())
     }
 
     #[test]
@@ -213,15 +233,22 @@ mod tests {
     }
 
     #[test]
-    fn select_does_not_take_part_where_it_cannot() {
-        let names = |n| {
+    fn who_cannot_take_part_does_not() {
+        let takes_part = |subject: &str, n| {
             let of_size = |contest: &Contest| contest.params() == [("n", n), ("ready", n)];
             let contest = contests(&Plan { quick: false, ..PLAN }).into_iter().find(of_size);
             let subjects = contest.unwrap().into_subjects();
-            subjects.iter().any(|subject| subject.name() == "loop-selector/select")
+            subjects.iter().any(|one| one.name() == subject)
         };
-        assert!(names(100));
-        assert!(!names(10_000));
+        for subject in ["loop-selector/select", "polling"] {
+            assert!(takes_part(subject, 100));
+            assert!(!takes_part(subject, 10_000));
+        }
+        let absences = absences(&Plan { quick: false, ..PLAN });
+        let told = absences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        for what in ["loop-selector/select at n=10000: ", "polling at n=10000"] {
+            assert!(told.contains(what), "{told}");
+        }
     }
 
     #[test]

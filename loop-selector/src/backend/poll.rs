@@ -74,14 +74,7 @@ pub(crate) fn poll_flags(interest: Interest) -> PollFlags {
 /// Whatever is not plain "readable" makes writable, and the other way round (B-SEL-19): HUP, ERR
 /// and NVAL wake whoever waits.
 pub(crate) fn readiness(flags: PollFlags) -> Readiness {
-    let mut readiness = Readiness::NONE;
-    if flags.intersects(!PollFlags::OUT) {
-        readiness |= Readiness::READABLE;
-    }
-    if flags.intersects(!PollFlags::IN) {
-        readiness |= Readiness::WRITABLE;
-    }
-    readiness
+    Readiness::new(flags.intersects(!PollFlags::OUT), flags.intersects(!PollFlags::IN))
 }
 
 /// An empty vector of another lifetime in the same memory. Collecting from a vector's own iterator
