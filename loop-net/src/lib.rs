@@ -66,7 +66,8 @@
 //! | level 2: hooks | [`Protocol`], [`BufferedProtocol`], [`Transport`], [`ProtocolRef`] |
 //! | datagrams | [`DatagramBuilder`], [`DatagramProtocol`], [`DatagramTransport`] |
 //! | pipes and terminals | [`ReadPipe`], [`WritePipe`] |
-//! | level 3: streams | [`StreamReader`], [`StreamWriter`] |
+//! | level 3: streams | [`StreamReader`], [`StreamWriter`], [`Lines`] |
+//! | sending files | [`SendFile`], [`Transport::send_file`], [`AsyncFd::send_file`] |
 //! | closing in order | [`Server`] |
 //! | what went wrong | [`NetError`], [`ReadError`], [`Rejected`] |
 
@@ -84,6 +85,7 @@ mod fd_passing;
 mod net;
 mod pipe;
 mod protocol;
+mod sendfile;
 mod server;
 mod sock;
 mod sock_addr;
@@ -102,10 +104,11 @@ pub use error::{NetError, Rejected};
 pub use net::Net;
 pub use pipe::{ReadPipe, WritePipe};
 pub use protocol::{Buffered, BufferedProtocol, KeepOpen, Protocol};
+pub use sendfile::SendFile;
 pub use server::{Drained, Server, ServerBuilder};
 pub use sock_addr::SockAddr;
 pub use socket_view::SocketView;
-pub use stream::{ReadError, StreamReader, StreamWriter};
+pub use stream::{Lines, ReadError, StreamReader, StreamWriter};
 pub use transport::{ProtocolBusy, ProtocolRef, Transport, WriteState};
 pub use unix::UnixConnector;
 

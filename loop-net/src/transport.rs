@@ -2,12 +2,14 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
 
-use loop_core::ExceptionContext;
+use loop_core::{ExceptionContext, LoopRef};
 
 use crate::conn::{Conn, Shared};
 use crate::protocol::Protocol;
@@ -43,6 +45,10 @@ pub(crate) struct Info {
 impl Info {
     pub(crate) fn new(shared: Rc<Shared>, local: SockAddr, peer: SockAddr) -> Self {
         Info { shared, local, peer, refused: Cell::new(0) }
+    }
+
+    pub(crate) fn loop_ref(&self) -> &LoopRef {
+        &self.shared.lp
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -220,6 +226,27 @@ impl Transport {
             conn.set_limits(low, high);
         }
         Ok(())
+    }
+
+    /// Waits until nothing is buffered: everything written so far is the system's, or the connection is
+    /// over and it is lost. Dropping the future changes nothing.
+    pub async fn flushed(&self) {
+        poll_fn(|cx| self.poll_flushed(cx)).await;
+    }
+
+    pub(crate) fn poll_flushed(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.conn.upgrade() {
+            Some(conn) => conn.poll_flushed(cx),
+            None => Poll::Ready(()),
+        }
+    }
+
+    pub(crate) fn conn(&self) -> Option<Rc<Conn>> {
+        self.conn.upgrade()
+    }
+
+    pub(crate) fn loop_ref(&self) -> &LoopRef {
+        self.info.loop_ref()
     }
 
     /// What a report calls this connection.

@@ -4,7 +4,9 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
 use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
 
 use loop_core::{
     ExceptionContext, Failure, IoHandler, LoopFuture, LoopRef, PanicError, Readiness, Token,
@@ -26,11 +28,14 @@ const HIGH_WATER: usize = 64 * 1024;
 pub(crate) struct Shared {
     pub(crate) lp: LoopRef,
     pub(crate) gather: Gather,
+    /// Tasks that wait for an empty buffer, or with a lent socket to write; the connections are only
+    /// compared.
+    waiting: RefCell<Vec<(*const Conn, Waker)>>,
 }
 
 impl Shared {
     pub(crate) fn new(lp: LoopRef) -> Rc<Self> {
-        Rc::new(Shared { lp, gather: Gather::new() })
+        Rc::new(Shared { lp, gather: Gather::new(), waiting: RefCell::default() })
     }
 
     /// Reports a panic of user code that concerns a connection.
@@ -98,6 +103,10 @@ impl Conn {
             }
         });
         conn
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state.get()
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -186,6 +195,47 @@ impl Conn {
         if actions.has(Actions::LOSE) {
             self.lose();
         }
+        if actions.has(Actions::FLUSHED) {
+            self.wake_waiting();
+        }
+    }
+
+    /// Ready when nothing is buffered any more, also because the connection is over.
+    pub(crate) fn poll_flushed(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.buffered() == 0 {
+            return Poll::Ready(());
+        }
+        self.shared.gather.disturb(self);
+        self.note(State::await_flush);
+        self.wait(cx);
+        Poll::Pending
+    }
+
+    /// Wakes this task with the next flush, or when a lent socket can be written to.
+    pub(super) fn wait(&self, cx: &Context<'_>) {
+        let same = |(conn, waker): &(*const Conn, Waker)| {
+            ptr::eq(*conn, self) && waker.will_wake(cx.waker())
+        };
+        if self.shared.waiting.borrow().iter().any(same) {
+            return;
+        }
+        let waker = cx.waker().clone();
+        self.shared.waiting.borrow_mut().push((self, waker));
+    }
+
+    #[cold]
+    fn wake_waiting(&self) {
+        let mut woken = Vec::new();
+        self.shared.waiting.borrow_mut().retain(|(conn, waker)| {
+            let ours = ptr::eq(*conn, self);
+            if ours {
+                woken.push(waker.clone());
+            }
+            !ours
+        });
+        for waker in woken {
+            waker.wake();
+        }
     }
 
     /// Registers the socket, or says what is wanted of it now.
@@ -238,8 +288,13 @@ impl IoHandler for Conn {
         if readiness.is_readable() {
             self.read_ready(buffer);
         }
-        if readiness.is_writable() && self.state.get().has_buffered() {
-            self.write_ready();
+        if readiness.is_writable() {
+            if self.state.get().has_buffered() {
+                self.write_ready();
+            } else if self.state.get().is_lent() {
+                self.advance(|state| state.lent_waits(false));
+                self.wake_waiting();
+            }
         }
     }
 }

@@ -3,9 +3,11 @@
 mod engine;
 mod gather;
 mod hooks;
+mod lending;
 mod reading;
 mod state;
 mod write_buf;
 mod writing;
 
 pub(crate) use engine::{Conn, Shared};
+pub(crate) use lending::Lent;

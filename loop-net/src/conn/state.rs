@@ -27,6 +27,8 @@ impl Actions {
     pub(crate) const SHUTDOWN: Actions = Actions(2);
     /// Forget the buffer, leave the selector, queue `connection_lost`.
     pub(crate) const LOSE: Actions = Actions(4);
+    /// Wake whoever waits for the buffer to be empty.
+    pub(crate) const FLUSHED: Actions = Actions(8);
 
     pub(crate) fn has(self, other: Actions) -> bool {
         self.0 & other.0 != 0
@@ -48,6 +50,9 @@ impl Actions {
 /// | `TOLD_FULL` | the protocol was told to pause writing, and not yet to resume |
 /// | `BUFFERED` | bytes wait for the socket |
 /// | `OWN_BUFFER` | the protocol receives into its own buffer |
+/// | `FLUSH_AWAITED` | somebody waits for the buffer to be empty |
+/// | `LENT` | the socket is lent to a file that is being sent: no reads, no writes |
+/// | `LENT_WAITS` | its borrower waits to write |
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct State(u16);
 
@@ -62,6 +67,9 @@ const FULL: u16 = 1 << 7;
 const TOLD_FULL: u16 = 1 << 8;
 const BUFFERED: u16 = 1 << 9;
 const OWN_BUFFER: u16 = 1 << 10;
+const FLUSH_AWAITED: u16 = 1 << 11;
+const LENT: u16 = 1 << 12;
+const LENT_WAITS: u16 = 1 << 13;
 
 impl State {
     pub(crate) const fn new() -> Self {
@@ -76,6 +84,30 @@ impl State {
             Kind::ReadPipe => State(EOF_QUEUED | EOF_SENT),
             Kind::UnwatchedPipe => State(PAUSED),
         }
+    }
+
+    pub(crate) fn await_flush(&mut self) {
+        self.0 |= FLUSH_AWAITED;
+    }
+
+    pub(crate) fn is_lent(self) -> bool {
+        self.has(LENT)
+    }
+
+    pub(crate) fn set_lent(&mut self, lent: bool) -> Actions {
+        self.set(LENT, lent);
+        let actions = self.lent_waits(false);
+        // The user may have ended our side meanwhile.
+        if lent || self.has(BUFFERED) { actions } else { Actions(actions.0 | self.flushed().0) }
+    }
+
+    pub(crate) fn lent_is_waiting(self) -> bool {
+        self.has(LENT_WAITS)
+    }
+
+    pub(crate) fn lent_waits(&mut self, waits: bool) -> Actions {
+        self.set(LENT_WAITS, waits);
+        if self.is_lost() || !self.has(MADE) { Actions::NONE } else { Actions::ARM }
     }
 
     /// Whether the protocol receives into its own buffer.
@@ -101,7 +133,7 @@ impl State {
 
     /// Whether a small write concerns nothing but the socket.
     pub(crate) fn is_quiet(self) -> bool {
-        !self.has(EOF_QUEUED | CLOSING | LOST | FULL | TOLD_FULL | BUFFERED)
+        !self.has(EOF_QUEUED | CLOSING | LOST | FULL | TOLD_FULL | BUFFERED | LENT)
     }
 
     pub(crate) fn is_full(self) -> bool {
@@ -139,12 +171,12 @@ impl State {
 
     /// After a kept-open end of file nothing is read any more (B-TRN-27).
     pub(crate) fn is_reading(self) -> bool {
-        self.0 & (MADE | PAUSED | EOF_SEEN | CLOSING) == MADE
+        self.0 & (MADE | PAUSED | EOF_SEEN | CLOSING | LENT) == MADE
     }
 
     /// Data written after `close` is still taken while older data drains (B-TRN-19).
     pub(crate) fn takes_writes(self, buffered: impl FnOnce() -> bool) -> bool {
-        match self.0 & (EOF_QUEUED | CLOSING | LOST) {
+        match self.0 & (EOF_QUEUED | CLOSING | LOST | LENT) {
             0 => true,
             CLOSING => buffered(),
             _ => false,
@@ -153,11 +185,12 @@ impl State {
 
     /// Whether an empty buffer changes anything: something waits for the flush.
     pub(crate) fn awaits_flush(self) -> bool {
-        self.has(CLOSING | EOF_QUEUED)
+        self.has(CLOSING | EOF_QUEUED | FLUSH_AWAITED)
     }
 
     pub(crate) fn interest(self) -> Option<Interest> {
-        match (self.is_reading(), self.has_buffered() && !self.is_lost()) {
+        let writes = self.has(BUFFERED | LENT_WAITS) && !self.is_lost();
+        match (self.is_reading(), writes) {
             (true, true) => Some(Interest::READ | Interest::WRITE),
             (true, false) => Some(Interest::READ),
             (false, true) => Some(Interest::WRITE),
@@ -188,7 +221,13 @@ impl State {
         }
         self.0 |= CLOSING | LOST;
         self.0 &= !(FULL | BUFFERED);
-        Actions::LOSE
+        Actions(Actions::LOSE.0 | self.end_flush().0)
+    }
+
+    fn end_flush(&mut self) -> Actions {
+        let awaited = self.has(FLUSH_AWAITED | LENT_WAITS);
+        self.0 &= !FLUSH_AWAITED;
+        if awaited { Actions::FLUSHED } else { Actions::NONE }
     }
 
     pub(crate) fn eof_kept_open(&mut self) -> Actions {
@@ -203,7 +242,7 @@ impl State {
             return Actions::NONE;
         }
         self.0 |= EOF_QUEUED;
-        if buffered { Actions::NONE } else { self.end_writing() }
+        if buffered || self.has(LENT) { Actions::NONE } else { self.end_writing() }
     }
 
     fn end_writing(&mut self) -> Actions {
@@ -213,11 +252,12 @@ impl State {
 
     /// The buffer is empty (again) (B-TRN-11).
     pub(crate) fn flushed(&mut self) -> Actions {
-        match self.0 & (EOF_QUEUED | EOF_SENT | CLOSING | LOST) {
+        let actions = match self.0 & (EOF_QUEUED | EOF_SENT | CLOSING | LOST) {
             EOF_QUEUED => self.end_writing(),
             bits if bits & (CLOSING | LOST) == CLOSING => self.lose(),
             _ => Actions::NONE,
-        }
+        };
+        Actions(actions.0 | self.end_flush().0)
     }
 
     /// Idempotent, and nothing when closing (B-TRN-30).

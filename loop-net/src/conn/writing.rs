@@ -72,7 +72,7 @@ impl Conn {
         self.after_write()
     }
 
-    fn takes_writes(&self) -> bool {
+    pub(super) fn takes_writes(&self) -> bool {
         self.state.get().takes_writes(|| self.buffered() > 0)
     }
 

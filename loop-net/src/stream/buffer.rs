@@ -38,6 +38,12 @@ impl Buffer {
         }
     }
 
+    /// Puts bytes that were taken out in front again. Linear in what came meanwhile.
+    pub(crate) fn put_back(&mut self, mut taken: Buffer) {
+        taken.push(self.as_slice());
+        *self = taken;
+    }
+
     /// Forgets the first `count` bytes.
     pub(crate) fn consume(&mut self, count: usize) {
         self.start += count;

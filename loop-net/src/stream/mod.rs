@@ -1,11 +1,16 @@
 //! Streams: a protocol of ours that tasks can read from and write to.
 
 mod buffer;
+mod futures_io;
+mod lines;
 mod protocol;
 mod reader;
+#[cfg(feature = "tokio-io")]
+mod tokio_io;
 mod wake;
 mod writer;
 
+pub use lines::Lines;
 pub(crate) use protocol::StreamProtocol;
 pub use reader::{ReadError, StreamReader};
 pub use writer::StreamWriter;

@@ -14,8 +14,8 @@ use crate::error::NetError;
 use crate::protocol::{KeepOpen, Protocol};
 use crate::transport::Transport;
 
-/// Bytes a stream buffers before it pauses its transport at twice as many (B-STR-13, B-STR-14).
-pub(crate) const LIMIT: usize = 64 * 1024;
+/// The limit of separated reads unless another one is set (B-STR-14).
+const LIMIT: usize = 64 * 1024;
 
 /// What the protocol, the reader and the writer have in common.
 pub(crate) struct Stream {
@@ -27,6 +27,8 @@ pub(crate) struct Stream {
     pub(crate) error: RefCell<Option<Rc<NetError>>>,
     /// The transport asked for a pause in writing.
     pub(crate) full: Cell<bool>,
+    /// Of separated reads, in bytes; twice as many pause the transport (B-STR-13).
+    pub(crate) limit: Cell<usize>,
     read_paused: Cell<bool>,
     /// The reader was dropped: what comes in is thrown away.
     pub(crate) unread: Cell<bool>,
@@ -44,6 +46,7 @@ impl Stream {
             lost: Cell::new(false),
             error: RefCell::default(),
             full: Cell::new(false),
+            limit: Cell::new(LIMIT),
             read_paused: Cell::new(false),
             unread: Cell::new(false),
             reader: ReaderWaker::default(),
@@ -77,7 +80,7 @@ impl Stream {
 
     /// After bytes were taken out.
     pub(crate) fn consumed(&self, transport: &Transport) {
-        if self.buffer.borrow().len() <= LIMIT {
+        if self.buffer.borrow().len() <= self.limit.get() {
             self.set_read_paused(transport, false);
         }
     }
@@ -125,7 +128,9 @@ impl Protocol for StreamProtocol {
             buffer.push(data);
             buffer.len()
         };
-        if let Some(transport) = self.transport.as_ref().filter(|_| buffered > 2 * LIMIT) {
+        if let Some(transport) =
+            self.transport.as_ref().filter(|_| buffered / 2 > self.stream.limit.get())
+        {
             self.stream.set_read_paused(transport, true);
         }
         self.stream.reader.wake();

@@ -6,7 +6,9 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::protocol::{LIMIT, Stream};
+use super::buffer::Buffer;
+use super::lines::Lines;
+use super::protocol::Stream;
 use super::writer::StreamWriter;
 use crate::transport::Transport;
 
@@ -81,14 +83,16 @@ impl From<ReadError> for io::Error {
 pub struct StreamReader {
     stream: Rc<Stream>,
     transport: Transport,
-    limit: usize,
+    /// Bytes that an [`AsyncBufRead`](futures_io::AsyncBufRead) has been shown: out of the shared buffer,
+    /// so that they can be borrowed.
+    shown: Buffer,
     /// There is no writer whose end would close the connection.
     alone: bool,
 }
 
 impl StreamReader {
     pub(crate) fn new(stream: Rc<Stream>, transport: Transport) -> Self {
-        StreamReader { stream, transport, limit: LIMIT, alone: false }
+        StreamReader { stream, transport, shown: Buffer::default(), alone: false }
     }
 
     /// A stream without its writing half: the end of the reader closes the connection.
@@ -105,7 +109,7 @@ impl StreamReader {
 
     /// Whether the stream has ended and everything was read (B-STR-10).
     pub fn at_eof(&self) -> bool {
-        self.stream.eof.get() && self.stream.buffer.borrow().is_empty()
+        self.stream.eof.get() && self.stream.buffer.borrow().is_empty() && self.shown.is_empty()
     }
 
     /// Waits only while nothing is buffered; returns 1 to `max` bytes, none at the end of the stream or
@@ -130,15 +134,7 @@ impl StreamReader {
     /// # Errors
     /// [`ReadError::Io`] once the connection has failed.
     pub fn read_into(&mut self, into: &mut [u8]) -> impl Future<Output = Result<usize, ReadError>> {
-        poll_fn(move |cx| {
-            if into.is_empty() {
-                return Poll::Ready(Ok(0));
-            }
-            ready!(self.poll_fill(cx, 1))?;
-            let count = self.stream.buffer.borrow_mut().copy_into(into);
-            self.stream.consumed(&self.transport);
-            Poll::Ready(Ok(count))
-        })
+        poll_fn(move |cx| self.poll_read_into(cx, into))
     }
 
     /// Everything up to the end of the stream, however much (B-STR-02).
@@ -167,39 +163,99 @@ impl StreamReader {
     ///
     /// # Errors
     /// [`ReadError::Incomplete`] if the stream ends first, [`ReadError::LimitOverrun`] if more than
-    /// 64 KiB come before the separator, [`ReadError::InvalidSeparator`] if it is empty, and
-    /// [`ReadError::Io`] once the connection has failed.
+    /// [`limit`](Self::limit) bytes come before the separator, [`ReadError::InvalidSeparator`] if it is
+    /// empty, and [`ReadError::Io`] once the connection has failed.
     pub async fn read_until(&mut self, separator: &[u8]) -> Result<Vec<u8>, ReadError> {
-        let Some(overlap) = separator.len().checked_sub(1) else {
-            return Err(ReadError::InvalidSeparator);
-        };
-        // Bytes before this hold no beginning of the separator.
+        self.read_until_any(&[separator]).await
+    }
+
+    /// Everything up to and with whichever separator ends first; of two that end together it is the
+    /// shorter one (B-STR-07).
+    ///
+    /// ```
+    /// # use loop_net::{Net, run, LoopRef};
+    /// # use std::io::Write;
+    /// # run(async {
+    /// # let net = Net::os(&LoopRef::current());
+    /// # let (ours, mut theirs) = std::os::unix::net::UnixStream::pair()?;
+    /// # let (mut reader, _writer) = net.adopt(ours)?.open_stream().await?;
+    /// theirs.write_all(b"HELO a\r\nQUIT\n")?;
+    /// assert_eq!(reader.read_until_any(&[b"\r\n", b"\n"]).await?, b"HELO a\r\n");
+    /// assert_eq!(reader.read_until_any(&[b"\r\n", b"\n"]).await?, b"QUIT\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`read_until`](Self::read_until); a list without separators is an
+    /// [`ReadError::InvalidSeparator`] too.
+    pub async fn read_until_any(&mut self, separators: &[&[u8]]) -> Result<Vec<u8>, ReadError> {
         let mut searched = 0;
+        poll_fn(|cx| self.poll_until(cx, separators, &mut searched)).await
+    }
+
+    /// `searched` is how many bytes hold no beginning of a separator: 0 at first, then as it was left.
+    fn poll_until(
+        &mut self,
+        cx: &mut Context<'_>,
+        separators: &[&[u8]],
+        searched: &mut usize,
+    ) -> Poll<Result<Vec<u8>, ReadError>> {
+        let longest = separators.iter().map(|separator| separator.len()).max();
+        let overlap = match longest {
+            Some(longest) if separators.iter().all(|separator| !separator.is_empty()) => {
+                longest - 1
+            }
+            _ => return Poll::Ready(Err(ReadError::InvalidSeparator)),
+        };
+        self.give_back();
+        let limit = self.limit();
         loop {
             if let Some(error) = self.stream.failure() {
-                return Err(ReadError::Io(error));
+                return Poll::Ready(Err(ReadError::Io(error)));
             }
             let (found, len) = {
                 let buffer = self.stream.buffer.borrow();
                 let bytes = buffer.as_slice();
-                (find(&bytes[searched..], separator).map(|at| at + searched), bytes.len())
+                (find_first(&bytes[*searched..], separators), bytes.len())
             };
-            if let Some(at) = found {
-                if at > self.limit {
-                    return Err(ReadError::LimitOverrun { consumed: at });
+            if let Some((start, end)) = found {
+                let (start, end) = (start + *searched, end + *searched);
+                if start > limit {
+                    return Poll::Ready(Err(ReadError::LimitOverrun { consumed: start }));
                 }
-                return Ok(self.take(at + separator.len()));
+                return Poll::Ready(Ok(self.take(end)));
             }
-            searched = len.saturating_sub(overlap).max(searched);
-            if searched > self.limit {
-                return Err(ReadError::LimitOverrun { consumed: searched });
+            *searched = len.saturating_sub(overlap).max(*searched);
+            if *searched > limit {
+                return Poll::Ready(Err(ReadError::LimitOverrun { consumed: *searched }));
             }
             if self.stream.eof.get() {
                 let partial = self.take(len);
-                return Err(ReadError::Incomplete { partial, expected: None });
+                return Poll::Ready(Err(ReadError::Incomplete { partial, expected: None }));
             }
-            self.fill(len + 1).await?;
+            ready!(self.poll_fill(cx, len + 1))?;
         }
+    }
+
+    /// How many bytes a line or another separated read may have before its separator: 64 KiB unless
+    /// set. Twice as many unread bytes stop the transport from reading.
+    pub fn limit(&self) -> usize {
+        self.stream.limit.get()
+    }
+
+    /// Sets the [`limit`](Self::limit).
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is 0 (B-STR-14).
+    pub fn set_limit(&mut self, limit: usize) -> io::Result<()> {
+        if limit == 0 {
+            let message = "the limit of a stream is at least one byte";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        self.stream.limit.set(limit);
+        Ok(())
     }
 
     /// The next line with its `\n`; the last one may lack it. `None` at the end of the stream.
@@ -210,7 +266,16 @@ impl StreamReader {
     /// # Errors
     /// [`ReadError::LimitOverrun`] and [`ReadError::Io`].
     pub async fn read_line(&mut self) -> Result<Option<Vec<u8>>, ReadError> {
-        match self.read_until(b"\n").await {
+        let mut searched = 0;
+        poll_fn(|cx| self.poll_line(cx, &mut searched)).await
+    }
+
+    pub(super) fn poll_line(
+        &mut self,
+        cx: &mut Context<'_>,
+        searched: &mut usize,
+    ) -> Poll<Result<Option<Vec<u8>>, ReadError>> {
+        Poll::Ready(match ready!(self.poll_until(cx, &[b"\n"], searched)) {
             Ok(line) => Ok(Some(line)),
             Err(ReadError::Incomplete { partial, .. }) if partial.is_empty() => Ok(None),
             Err(ReadError::Incomplete { partial, .. }) => Ok(Some(partial)),
@@ -223,7 +288,12 @@ impl StreamReader {
                 Err(ReadError::LimitOverrun { consumed })
             }
             Err(error) => Err(error),
-        }
+        })
+    }
+
+    /// The lines of the stream, as a `Stream`.
+    pub fn lines(&mut self) -> Lines<'_> {
+        Lines::new(self)
     }
 
     /// Waits until `count` bytes are buffered or the stream has ended; how many there are.
@@ -231,7 +301,45 @@ impl StreamReader {
         poll_fn(|cx| self.poll_fill(cx, count)).await
     }
 
-    fn poll_fill(&self, cx: &mut Context<'_>, count: usize) -> Poll<Result<usize, ReadError>> {
+    /// Whoever was shown bytes and has not consumed them reads them again.
+    fn give_back(&mut self) {
+        if !self.shown.is_empty() {
+            let shown = std::mem::take(&mut self.shown);
+            self.stream.buffer.borrow_mut().put_back(shown);
+        }
+    }
+
+    /// Shows what is there without taking it; nothing at the end of the stream.
+    pub(super) fn poll_show(&mut self, cx: &mut Context<'_>) -> Poll<Result<&[u8], ReadError>> {
+        if self.shown.is_empty() {
+            ready!(self.poll_fill(cx, 1))?;
+            self.shown = self.stream.buffer.take();
+            self.stream.consumed(&self.transport);
+        }
+        Poll::Ready(Ok(self.shown.as_slice()))
+    }
+
+    pub(super) fn consume(&mut self, count: usize) {
+        let count = count.min(self.shown.len());
+        self.shown.consume(count);
+    }
+
+    pub(super) fn poll_read_into(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<Result<usize, ReadError>> {
+        if into.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        ready!(self.poll_fill(cx, 1))?;
+        let count = self.stream.buffer.borrow_mut().copy_into(into);
+        self.stream.consumed(&self.transport);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>, count: usize) -> Poll<Result<usize, ReadError>> {
+        self.give_back();
         let stream = &self.stream;
         if let Some(error) = stream.failure() {
             return Poll::Ready(Err(ReadError::Io(error)));
@@ -257,6 +365,22 @@ impl StreamReader {
     }
 }
 
+/// Where the needle that ends first begins and ends; the shorter one of two that end together.
+fn find_first(haystack: &[u8], needles: &[&[u8]]) -> Option<(usize, usize)> {
+    let mut found: Option<(usize, usize)> = None;
+    for needle in needles {
+        // Nothing that ends later is of interest.
+        let within = found.map_or(haystack, |(_, end)| &haystack[..end]);
+        if let Some(start) = find(within, needle) {
+            let end = start + needle.len();
+            if found.is_none_or(|(other, other_end)| (end, other) < (other_end, start)) {
+                found = Some((start, end));
+            }
+        }
+    }
+    found
+}
+
 /// Where `needle` begins. Linear for the short separators of line protocols.
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     match needle {
@@ -268,7 +392,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 impl Drop for StreamReader {
     fn drop(&mut self) {
         self.stream.unread.set(true);
-        let left = std::mem::take(&mut *self.stream.buffer.borrow_mut());
+        let left = self.stream.buffer.take();
         drop(left);
         if self.alone {
             return self.transport.close();

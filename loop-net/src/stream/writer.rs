@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use super::protocol::Stream;
 use crate::transport::{Transport, WriteState};
@@ -73,6 +73,40 @@ impl StreamWriter {
             stream.writers.wait(cx);
             Poll::Pending
         })
+    }
+
+    /// Waits until everything written so far is the system's. [`drain`](Self::drain) waits for less, and
+    /// is what loops that write want.
+    ///
+    /// # Errors
+    /// What the connection was lost by.
+    pub async fn flush(&self) -> io::Result<()> {
+        poll_fn(|cx| self.poll_flush_all(cx)).await
+    }
+
+    pub(super) fn poll_flush_all(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.transport.poll_flushed(cx));
+        Poll::Ready(self.stream.failure().map_or(Ok(()), Err))
+    }
+
+    /// Writes `data` if there is room for it below the high-water mark.
+    pub(super) fn poll_write_all(
+        &self,
+        cx: &mut Context<'_>,
+        pieces: &[impl AsRef<[u8]>],
+    ) -> Poll<io::Result<()>> {
+        if let Some(error) = self.stream.failure() {
+            return Poll::Ready(Err(error));
+        }
+        if self.stream.full.get() && !self.stream.lost.get() {
+            self.stream.writers.wait(cx);
+            return Poll::Pending;
+        }
+        if self.transport.write_all_vectored(pieces) == WriteState::Closed {
+            let message = "the connection is closed for writing";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, message)));
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Ends our side once everything is flushed; the peer reads the end of the stream.

@@ -1,0 +1,64 @@
+//! The halves of a stream as those of `futures_io` (B-STR-24).
+
+use std::io::{self, IoSlice};
+use std::ops::Deref;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite};
+
+use super::reader::StreamReader;
+use super::writer::StreamWriter;
+
+impl AsyncRead for StreamReader {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_read_into(cx, into).map_err(Into::into)
+    }
+}
+
+impl AsyncBufRead for StreamReader {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        self.get_mut().poll_show(cx).map_err(Into::into)
+    }
+
+    fn consume(self: Pin<&mut Self>, count: usize) {
+        self.get_mut().consume(count);
+    }
+}
+
+/// A write waits only while more is buffered than the high-water mark, and then takes everything. A
+/// flush waits until all of it is the system's, and closing ends our side after that: what the peer
+/// sends can still be read.
+impl AsyncWrite for StreamWriter {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_write_all(cx, &[data]))?;
+        Poll::Ready(Ok(data.len()))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let pieces: Vec<&[u8]> = pieces.iter().map(|piece| piece.deref()).collect();
+        ready!(self.poll_write_all(cx, &pieces))?;
+        Poll::Ready(Ok(pieces.iter().map(|piece| piece.len()).sum()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush_all(cx)
+    }
+
+    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.write_eof();
+        self.poll_flush_all(cx)
+    }
+}
