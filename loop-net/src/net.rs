@@ -135,6 +135,8 @@ impl Net {
     /// writer.write(b"hello\n");
     /// assert_eq!(reader.read_line().await?.unwrap(), b"hello\n");
     /// drop(writer);
+    /// // The loop closes the pipe, `cat` ends, and so does its output.
+    /// assert_eq!(reader.read_to_end().await?, b"");
     /// child.wait()?;
     /// # std::io::Result::Ok(())
     /// # })??;
