@@ -168,8 +168,9 @@ impl<T> DelayQueue<T> {
         self.items.borrow().is_empty()
     }
 
-    /// Waits for the next value that is due; `None` if the queue is empty or becomes so. Dropping the
-    /// future loses no value.
+    /// Waits for the next value that is due; `None` if the queue is empty or becomes so.
+    ///
+    #[doc = lost!(delay_queue_next)]
     pub async fn next(&self) -> Option<Expired<T>> {
         let mut expirations = self.expirations();
         poll_fn(|cx| expirations.poll(cx)).await

@@ -23,8 +23,10 @@ use crate::readers::busy;
 impl LoopRef {
     /// Waits until `source` is readable, end of file, hang-up and errors included.
     ///
-    /// The descriptor is registered with the first poll and let go when the wait is over or dropped, which loses
-    /// nothing (B-FD-13): two system calls a wait on epoll. Whoever waits often keeps it registered with
+    #[doc = lost!(fd_ready)]
+    ///
+    /// The descriptor is registered with the first poll and let go when the wait is over: two system calls
+    /// a wait on epoll. Whoever waits often keeps it registered with
     /// [`add_reader`](Self::add_reader) or with loop-net's `AsyncFd`.
     ///
     /// ```

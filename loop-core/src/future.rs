@@ -42,6 +42,8 @@ pub type SharedError = Arc<dyn Error + Send + Sync>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+#[doc = lost!(future)]
+///
 /// A future whose error nobody has looked at is reported when its last handle is dropped (B-FUT-13).
 pub struct LoopFuture<T, E = SharedError> {
     state: Rc<State<T, E>>,

@@ -71,6 +71,9 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[macro_use]
+mod loss;
+
 mod awaited;
 mod builder;
 mod cancel;

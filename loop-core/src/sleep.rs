@@ -59,7 +59,9 @@ impl Future for YieldNow {
 /// The future of [`sleep`] and [`sleep_until`].
 ///
 /// It is `Send` and `Sync`: it holds keys, not pointers, so it may be kept and dropped anywhere. It is
-/// polled on the thread of its loop. Dropping it frees its timer (B-SLEEP-03).
+/// polled on the thread of its loop.
+///
+#[doc = lost!(sleep)]
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Sleep {
     state: State,

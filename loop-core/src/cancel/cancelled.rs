@@ -61,7 +61,7 @@ impl Cancelled {
     /// Passes the request outward, to the enclosing catch point, scope or task, and never returns: the
     /// code that awaits this is dropped once everything else that was asked has decided (contract C4).
     ///
-    /// Dropping the future before it was polled is dropping the request undecided.
+    #[doc = lost!(propagate)]
     pub async fn propagate(self) -> ! {
         let mut cancelled = Some(self);
         poll_fn(|_| {
@@ -143,7 +143,9 @@ impl fmt::Debug for Cancelled {
 }
 
 /// Ends the code that awaits it as a request would: the enclosing catch point gets it, or the task is
-/// cancelled with `reason`; asyncio's `raise CancelledError` (B-TASK-19). It never returns.
+/// cancelled with `reason`; asyncio's `raise CancelledError` (B-TASK-19).
+///
+#[doc = lost!(raise_cancelled)]
 ///
 /// Outside a task there is nothing to end, and it waits for ever.
 pub async fn raise_cancelled(reason: &str) -> ! {

@@ -112,8 +112,9 @@ impl<F> fmt::Debug for CatchCancelled<F> {
 /// # }).unwrap();
 /// ```
 ///
-/// A second request interrupts `cleanup` unless that [`protect`]s itself (contract C6). Dropping this
-/// runs no clean-up.
+/// A second request interrupts `cleanup` unless that [`protect`]s itself (contract C6).
+///
+#[doc = lost!(on_cancel)]
 pub async fn on_cancel<F, C>(future: F, cleanup: C) -> F::Output
 where
     F: Future,

@@ -63,8 +63,9 @@ impl<E: fmt::Debug + 'static> TaskGroup<E> {
     /// - A body that panics ends the group, and goes on panicking once the children have ended.
     ///
     /// The body [catches](crate::catch_cancelled) what the group asks like any other request; it is asked
-    /// once. Dropping the scope cancels the children and waits for nobody; errors that come then are
-    /// reported (B-TG-19).
+    /// once.
+    ///
+    #[doc = lost!(group_scope)]
     ///
     /// # Errors
     /// [`GroupError`] with what failed, in that order; with nothing in it if

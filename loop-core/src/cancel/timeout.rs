@@ -83,7 +83,7 @@ enum State {
 pin_project! {
     /// The future of [`timeout`], [`timeout_at`] and [`wait_for`].
     ///
-    /// Dropping it drops the future inside without asking it, and frees the timer (B-TMO-14).
+    #[doc = lost!(timeout)]
     #[must_use = "futures do nothing unless they are awaited"]
     pub struct Timeout<F> {
         #[pin]

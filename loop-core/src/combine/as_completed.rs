@@ -47,8 +47,9 @@ pub struct AsCompleted<T: 'static> {
 }
 
 impl<T: 'static> AsCompleted<T> {
-    /// The next task to end; `None` once all were handed back. Dropping the future that this makes loses
-    /// nothing.
+    /// The next task to end; `None` once all were handed back.
+    ///
+    #[doc = lost!(as_completed_next)]
     pub async fn next(&mut self) -> Option<Task<T>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -105,7 +106,9 @@ pub struct AsCompletedWithin<T: 'static> {
 
 impl<T: 'static> AsCompletedWithin<T> {
     /// The next task to end, or [`Elapsed`] in place of one that did not in time; `None` once there was one
-    /// or the other for every task. Dropping the future that this makes loses nothing.
+    /// or the other for every task.
+    ///
+    #[doc = lost!(as_completed_within_next)]
     pub async fn next(&mut self) -> Option<Result<Task<T>, Elapsed>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

@@ -30,8 +30,7 @@ use crate::task::Task;
 /// The first task that ends without a value ends the gather with its error. The others run on, and
 /// what becomes of them counts as read (B-GATH-03).
 ///
-/// Dropped before its end, a gather that was polled cancels the tasks that have not ended, and the
-/// results that were there are lost; one that was never polled lets them run on (contract C10).
+#[doc = lost!(gather)]
 ///
 /// # Errors
 /// That of the first task to fail: [`TaskError::Cancelled`] also if that task was cancelled by others,

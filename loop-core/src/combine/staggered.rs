@@ -29,7 +29,9 @@ use crate::sleep::{Sleep, sleep};
 /// ```
 ///
 /// The attempts run in the task that awaits this, so they may borrow, and a panic in one is that task's.
-/// Each wake polls all that are under way: O(n) in those. Dropping the race drops them all.
+/// Each wake polls all that are under way: O(n) in those.
+///
+#[doc = lost!(staggered_race)]
 pub async fn staggered_race<I, F, Fut, T, E>(
     attempts: I,
     delay: Option<Duration>,

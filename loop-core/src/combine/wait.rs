@@ -28,8 +28,7 @@ use crate::task::Task;
 /// It waits for all of them unless [`until`](Wait::until) says otherwise. No task at all is nothing to
 /// wait for: it gives two empty lists at once (B-WAIT-01).
 ///
-/// Neither its end, nor a timeout, nor dropping it asks a task to end; dropped, it detaches the tasks
-/// it was given (B-WAIT-05).
+#[doc = lost!(wait)]
 pub fn wait<T: 'static>(tasks: impl IntoIterator<Item = Task<T>>) -> Wait<T> {
     Wait {
         children: Children::new(tasks),

@@ -124,8 +124,9 @@ impl<F: Send, T: Send> Outcome<T> for Shared<F, T> {
 
 /// A closure that runs on another thread; awaiting it gives what it returned.
 ///
-/// Dropping it before the closure has started prevents that; one that has started runs to its end, and what
-/// it returns is dropped (B-EXE-02). A panic of the closure is [`TaskError::Panicked`] (B-EXE-03).
+/// A panic of the closure is [`TaskError::Panicked`] (B-EXE-03).
+///
+#[doc = lost!(blocking)]
 #[must_use = "dropping it may prevent the closure from running"]
 pub struct BlockingTask<T> {
     /// The `Err` of a job that no executor took, until it is read.

@@ -68,6 +68,8 @@ impl LoopRef {
     /// Refuses blocking work on the loop's own pool from now on, and waits for what is queued and running
     /// there, without blocking the loop (B-EXE-05, B-EXE-07).
     ///
+    #[doc = lost!(shutdown_default_executor)]
+    ///
     /// # Errors
     /// [`ExecutorTimeout`] if that takes longer than `limit`; it is also reported as a warning, and the
     /// threads are left to themselves (B-EXE-06).
@@ -79,6 +81,8 @@ impl LoopRef {
             return Ok(());
         };
         pool.shutdown();
+        // The threads end after their last job, which holds time no longer then.
+        let _hold = self.hold_time();
         let Some(limit) = limit else {
             pool.join().await;
             return Ok(());

@@ -55,8 +55,9 @@ impl Barrier {
     }
 
     /// Waits until all have come. Each gets another number, from 0 up (B-BAR-01). Who comes while the round
-    /// before still leaves waits for the next (B-BAR-02). Dropping the future takes one back out and breaks
-    /// nothing (B-BAR-03).
+    /// before still leaves waits for the next (B-BAR-02).
+    ///
+    #[doc = lost!(barrier_wait)]
     ///
     /// # Errors
     /// [`BrokenBarrier`] after an [`abort`](Self::abort), or a [`reset`](Self::reset) meanwhile.

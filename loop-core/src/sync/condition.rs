@@ -46,7 +46,7 @@ impl Condition {
 
     /// Releases the lock, sleeps until notified, and takes the lock again (B-COND-02).
     ///
-    /// A wait that is dropped after it was notified passes the notification on (B-COND-04).
+    #[doc = lost!(condition_wait)]
     pub async fn wait<'a>(&self, guard: LockGuard<'a>) -> LockGuard<'a> {
         let lock = guard.lock();
         let mut turn = Turn::new(&self.waiters, || self.wake(1));
@@ -60,6 +60,8 @@ impl Condition {
     }
 
     /// Waits, as often as need be, until `wait` says no more; it is asked under the lock (B-COND-06).
+    ///
+    #[doc = lost!(condition_wait_while)]
     pub async fn wait_while<'a>(
         &self,
         guard: LockGuard<'a>,

@@ -48,7 +48,9 @@ impl Event {
         self.set.get()
     }
 
-    /// Waits until the flag is set; returns at once if it is. Dropping it loses nothing.
+    /// Waits until the flag is set; returns at once if it is.
+    ///
+    #[doc = lost!(event_wait)]
     pub async fn wait(&self) {
         if !self.set.get() {
             Turn::new(&self.waiters, || ()).await;

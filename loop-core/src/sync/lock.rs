@@ -40,7 +40,8 @@ impl Lock {
     }
 
     /// Waits for the lock. A free lock that nobody waits for is taken without suspending (B-LOCK-01).
-    /// Dropping the future gives up the place in the queue, and passes on a turn that came.
+    ///
+    #[doc = lost!(lock_acquire)]
     pub async fn acquire(&self) -> LockGuard<'_> {
         if !self.is_free() {
             Turn::new(&self.waiters, || self.pass_on()).await;

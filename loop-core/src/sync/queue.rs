@@ -205,8 +205,9 @@ impl<T, S: QueueStore<T>> QueueOf<T, S> {
         self.max_size
     }
 
-    /// Puts an item in, and waits while the queue is full (B-QUE-03). If the future is dropped first, the
-    /// item is dropped with it and was not put in.
+    /// Puts an item in, and waits while the queue is full (B-QUE-03).
+    ///
+    #[doc = lost!(queue_put)]
     ///
     /// # Errors
     /// [`PutError`] with the item, once the queue is shut down.
@@ -239,7 +240,9 @@ impl<T, S: QueueStore<T>> QueueOf<T, S> {
         Ok(())
     }
 
-    /// Takes the next item, and waits while there is none. Dropping the future loses no item.
+    /// Takes the next item, and waits while there is none.
+    ///
+    #[doc = lost!(queue_get)]
     ///
     /// # Errors
     /// [`QueueShutDown`] once the queue is shut down and, if it drains, empty.
@@ -303,6 +306,8 @@ impl<T, S: QueueStore<T>> QueueOf<T, S> {
 
     /// Waits until every item that was put in was marked done; returns at once if that is so
     /// (B-QUE-08).
+    ///
+    #[doc = lost!(queue_join)]
     pub async fn join(&self) {
         while self.unfinished.get() > 0 {
             Turn::new(&self.joiners, || ()).await;

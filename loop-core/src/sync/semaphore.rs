@@ -47,8 +47,9 @@ impl Semaphore {
         Semaphore { bound: Some(permits), ..Self::new(permits) }
     }
 
-    /// Waits for a permit. Dropping the future gives up the place in the queue, and passes on a permit
-    /// that came.
+    /// Waits for a permit.
+    ///
+    #[doc = lost!(semaphore_acquire)]
     pub async fn acquire(&self) -> Permit<'_> {
         match self.try_acquire() {
             Some(permit) => permit,

@@ -10,6 +10,8 @@ use crate::error::TaskError;
 
 /// Awaits `task`; if the awaiting code is cancelled or dropped, the task runs on; asyncio's `shield`.
 ///
+#[doc = lost!(shield)]
+///
 /// A cancelled, failed or finished task gives its own outcome. A panic that nobody is left to see is
 /// reported (B-SHLD-01 to B-SHLD-05). To come back to the task's value later, keep the task and await its
 /// [`watch`](Task::watch) instead.

@@ -15,8 +15,7 @@ use crate::error::TaskError;
 impl<T: 'static> Task<T> {
     /// Waits for the task's end and leaves its outcome where it is; any number may watch.
     ///
-    /// Unlike the task itself, a watch that is dropped asks for nothing: the end of the watcher is not passed
-    /// on (contract C10).
+    #[doc = lost!(watch)]
     ///
     /// ```
     /// # use loop_core::{run, sleep, spawn, timeout};
