@@ -59,6 +59,12 @@ impl Inbox {
         self.queue.is_closed()
     }
 
+    /// Cheaper than to ask for the length.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }

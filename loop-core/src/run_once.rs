@@ -125,6 +125,9 @@ fn select_failed(lp: &LoopRef, error: io::Error) -> Result<(), LoopError> {
 /// Bounded by what is there at the start, so that a flooding thread cannot keep I/O out (B-THR-11).
 fn collect_inbox(lp: &LoopRef) {
     let inner = &lp.inner;
+    if inner.inbox.is_empty() {
+        return;
+    }
     let count = inner.inbox.len();
     inner.counters.wakes.add(count as u64);
     for _ in 0..count {

@@ -68,6 +68,10 @@ impl Waiters {
         id
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.borrow().first.is_none()
+    }
+
     /// Shows the wakers, for those who ask who waits.
     pub(crate) fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
         let entries = self.entries.borrow();

@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use common::{pair, turn, virtual_loop};
-use loop_core::{EventLoop, Interest, IoHandler, Readiness};
+use loop_core::{EventLoop, Interest, IoHandler, Readiness, TaskError};
 
 const ROUNDS: usize = 100;
 
@@ -70,6 +70,67 @@ fn spawn_is_at_most_two_allocations_and_a_third_once_its_waker_is_kept() {
         turn(&mut event_loop);
         kept.take();
     });
+}
+
+#[test]
+fn short_tasks_of_one_kind_are_no_allocation() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let mut tasks = Vec::with_capacity(10);
+    at_most(0, || {
+        tasks.extend((0..10).map(|n| event_loop.spawn(async move { n })));
+        turn(&mut event_loop);
+        for (n, task) in tasks.drain(..).enumerate() {
+            assert_eq!(task.take_result().unwrap().unwrap(), n);
+        }
+    });
+}
+
+#[test]
+fn memory_that_serves_again_keeps_nothing_of_the_task_before() {
+    struct Noted(Rc<Cell<u32>>);
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+    let mut event_loop = EventLoop::new().unwrap();
+    let dropped = Rc::new(Cell::new(0));
+    let spawn = |event_loop: &EventLoop, fails: bool| {
+        let noted = Noted(dropped.clone());
+        event_loop.spawn(async move {
+            let _noted = noted;
+            assert!(!fails, "as asked");
+            Noted(_noted.0.clone())
+        })
+    };
+    let first = spawn(&event_loop, false);
+    first.set_name("first");
+    let first_id = first.id();
+    turn(&mut event_loop);
+    assert_eq!(dropped.get(), 1, "the future is gone, its output is not");
+    drop(first);
+    assert_eq!(dropped.get(), 2);
+
+    let second = spawn(&event_loop, true);
+    assert!(!second.is_done() && !second.is_cancelled());
+    assert_eq!(&*second.name(), format!("Task-{}", second.id()));
+    assert!(second.id() > first_id);
+    turn(&mut event_loop);
+    assert!(matches!(second.take_result(), Some(Err(TaskError::Panicked(_)))));
+    assert_eq!(dropped.get(), 3);
+    drop(second);
+
+    let third = spawn(&event_loop, false);
+    third.cancel_with("enough");
+    turn(&mut event_loop);
+    assert!(third.is_cancelled());
+    assert_eq!(dropped.get(), 4);
+    drop(third);
+    let fourth = spawn(&event_loop, false);
+    turn(&mut event_loop);
+    assert!(!fourth.is_cancelled() && fourth.cancelling() == 0);
+    drop(fourth);
+    assert_eq!(dropped.get(), 6);
 }
 
 #[test]

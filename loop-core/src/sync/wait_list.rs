@@ -49,6 +49,9 @@ struct Places {
 
 impl Places {
     fn find(&self, ticket: u64) -> Option<usize> {
+        if self.queue.front().is_some_and(|(number, _)| *number == ticket) {
+            return Some(0);
+        }
         self.queue.binary_search_by_key(&ticket, |(number, _)| *number).ok()
     }
 }
@@ -159,7 +162,11 @@ impl WaitList {
             let index = places.find(number);
             match index.map(|index| (index, &places.queue[index].1)) {
                 Some((index, Place::Granted)) => {
-                    places.queue.remove(index);
+                    if index == 0 {
+                        places.queue.pop_front();
+                    } else {
+                        places.queue.remove(index);
+                    }
                     *ticket = None;
                     return Poll::Ready(());
                 }

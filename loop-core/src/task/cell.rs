@@ -1,13 +1,12 @@
 //! The loop's side of its tasks: bodies, and which of them are queued.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 
 use loop_handle::Snapshot;
 use slab::Slab;
 
-use super::join::AnyJoin;
+use super::body::{AnyBody, SpareBodies};
+use super::join::{AnyJoin, SpareJoins};
 use super::state::QUEUED;
 use super::waker::TaskWaker;
 use crate::cancel::SharedTree;
@@ -30,13 +29,11 @@ impl TaskKey {
     }
 }
 
-pub(crate) type Body = Pin<Box<dyn Future<Output = ()>>>;
-
 pub(crate) struct Entry {
     pub(crate) serial: u32,
     pub(crate) state: u8,
     /// `None` while the body is polled, and for a root future, which stays with its caller.
-    pub(crate) body: Option<Body>,
+    pub(crate) body: Option<AnyBody>,
     /// Kept from step to step while somebody holds a clone of it.
     pub(crate) waker: Option<TaskWaker>,
     pub(crate) values: Snapshot,
@@ -59,6 +56,8 @@ pub(crate) struct TaskTable {
     /// A waker that nobody holds, for the next task that needs one: a task whose waker is never kept
     /// costs no waker.
     pub(crate) spare: Option<TaskWaker>,
+    pub(crate) bodies: SpareBodies,
+    pub(crate) joins: SpareJoins,
 }
 
 impl TaskTable {

@@ -150,8 +150,15 @@ impl<T: 'static> Drop for Task<T> {
             return;
         }
         let unread = std::mem::replace(&mut *self.join.outcome.borrow_mut(), Outcome::Taken);
-        if let Outcome::Failed(TaskError::Panicked(panic)) = unread {
-            report_panic(self.join.clone(), panic);
+        match unread {
+            Outcome::Failed(TaskError::Panicked(panic)) => report_panic(self.join.clone(), panic),
+            unread => drop(unread),
+        }
+        // Nobody else has it, so once this reference is gone the spare one is the only one.
+        if Rc::strong_count(&self.join) == 1 {
+            if let Some(inner) = self.join.header.home.upgrade() {
+                inner.tasks.borrow_mut().joins.keep(self.join.clone());
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a task shares with its handles: the outcome, and who waits for it.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::rc::{Rc, Weak};
@@ -35,18 +36,32 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(crate) fn new(inner: &Rc<Inner>, site: &'static Location<'static>, flags: u8) -> Self {
+    pub(crate) fn new(
+        inner: &Rc<Inner>,
+        site: &'static Location<'static>,
+        name: Option<Rc<str>>,
+        flags: u8,
+    ) -> Self {
         Header {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             key: Cell::new(TaskKey { index: u32::MAX, serial: 0 }),
             home: Rc::downgrade(inner),
             loop_id: inner.id,
             site,
-            name: RefCell::new(None),
+            name: RefCell::new(name),
             flags: Cell::new(flags),
             requests: Requests::default(),
             waiters: Waiters::default(),
         }
+    }
+
+    /// Makes the header of a task that has ended, of the same loop, that of a new one.
+    fn renew(&mut self, site: &'static Location<'static>, name: Option<Rc<str>>) {
+        self.id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        self.site = site;
+        self.name = RefCell::new(name);
+        self.flags = Cell::new(0);
+        self.requests = Requests::default();
     }
 
     pub(crate) fn has(&self, flag: u8) -> bool {
@@ -79,6 +94,9 @@ impl Header {
     }
 
     fn complete(&self) {
+        if self.waiters.is_empty() {
+            return;
+        }
         let lp = self.home.upgrade();
         self.waiters.complete(lp.map(|inner| LoopRef { inner }).as_ref());
     }
@@ -87,6 +105,8 @@ impl Header {
 /// A [`Join`] of any output.
 pub(crate) trait AnyJoin {
     fn header(&self) -> &Header;
+
+    fn into_any(self: Rc<Self>) -> Rc<dyn Any>;
 
     /// Ends the task: with `error`, or with the value that its body left. Called once, after the body
     /// was dropped.
@@ -132,9 +152,54 @@ impl<T> Join<T> {
     }
 }
 
+impl<T: 'static> Join<T> {
+    /// One for a new task, in the memory of the loop's spare one if that fits.
+    pub(crate) fn for_task(
+        inner: &Rc<Inner>,
+        site: &'static Location<'static>,
+        name: Option<Rc<str>>,
+    ) -> Rc<Self> {
+        let spare = inner.tasks.borrow_mut().joins.pop();
+        let spare = spare.and_then(|spare| spare.into_any().downcast::<Self>().ok());
+        if let Some(mut join) = spare {
+            if let Some(Join { header, outcome }) = Rc::get_mut(&mut join) {
+                header.renew(site, name);
+                *outcome.get_mut() = Outcome::Pending;
+                return join;
+            }
+        }
+        Rc::new(Join::new(Header::new(inner, site, name, 0)))
+    }
+}
+
+/// How many are kept: what ends in one turn of a busy loop.
+const MOST_KEPT: usize = 1_024;
+
+/// Those of tasks that have ended, whose outcome was read and whose last handle goes. Only the one that came
+/// back last is looked at.
+#[derive(Default)]
+pub(crate) struct SpareJoins(Vec<Rc<dyn AnyJoin>>);
+
+impl SpareJoins {
+    pub(crate) fn pop(&mut self) -> Option<Rc<dyn AnyJoin>> {
+        self.0.pop()
+    }
+
+    /// Keeps one that holds no user's value.
+    pub(crate) fn keep(&mut self, join: Rc<dyn AnyJoin>) {
+        if self.0.len() < MOST_KEPT {
+            self.0.push(join);
+        }
+    }
+}
+
 impl<T: 'static> AnyJoin for Join<T> {
     fn header(&self) -> &Header {
         &self.header
+    }
+
+    fn into_any(self: Rc<Self>) -> Rc<dyn Any> {
+        self
     }
 
     fn end(self: Rc<Self>, lp: &LoopRef, error: Option<TaskError>) {

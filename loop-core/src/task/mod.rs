@@ -1,5 +1,6 @@
 //! Tasks: futures that the loop polls to their end.
 
+mod body;
 mod builder;
 mod cell;
 mod handle;

@@ -2,16 +2,14 @@
 
 use std::future::Future;
 use std::panic::Location;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
 
 use loop_handle::Snapshot;
-use pin_project_lite::pin_project;
 
-use super::cell::{Body, Entry, TaskKey};
+use super::body::{AnyBody, Filled, Hooked};
+use super::cell::{Entry, TaskKey};
 use super::handle::Task;
-use super::join::{AnyJoin, Header, Join, Outcome};
+use super::join::{AnyJoin, Header, Join};
 use super::state::{QUEUED, ROOT, UNHANDLED};
 use super::step::step;
 use super::task_ref::{TaskRef, find};
@@ -21,30 +19,11 @@ use crate::error::TaskError;
 use crate::loop_ref::LoopRef;
 use crate::ready::Ready;
 
-pin_project! {
-    /// A user's future that leaves its output where the task's handles find it.
-    struct Wrapped<F: Future> {
-        #[pin]
-        future: F,
-        join: Rc<Join<F::Output>>,
-    }
-}
-
-impl<F: Future> Future for Wrapped<F> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = self.project();
-        let value = ready!(this.future.poll(cx));
-        *this.join.outcome.borrow_mut() = Outcome::Value(value);
-        Poll::Ready(())
-    }
-}
-
 impl LoopRef {
     /// Starts a task: its first step is queued like a callback, and its body runs in a copy of the
     /// context current now, which it keeps to itself (B-TASK-01, B-TASK-28). Two allocations, and a
-    /// third once its waker is kept by somebody.
+    /// third once its waker is kept by somebody; none where tasks of the same future begin and end all
+    /// the time, for the memory of those that have ended serves again.
     ///
     /// On a closed loop the future is dropped unpolled and the task is finished with
     /// [`TaskError::Closed`].
@@ -66,23 +45,22 @@ impl LoopRef {
     where
         F: Future + 'static,
     {
-        let header = Header::new(&self.inner, site, 0);
-        if name.is_some() {
-            *header.name.borrow_mut() = name;
-        }
-        let join = Rc::new(Join::new(header));
+        let join = Join::for_task(&self.inner, site, name);
         if self.inner.closed.get() {
             drop(future);
             join.clone().end(self, Some(TaskError::Closed));
             return Task::new(join);
         }
-        let mut body: Body = Box::pin(Wrapped { future, join: join.clone() });
         let mut eager = eager;
-        if let Some(hook) = self.spawn_hook() {
-            let task = TaskRef { join: join.clone() };
-            body = hook.wrap(&task, body);
-            eager = eager.or_else(|| Some(hook.eager(&task)));
-        }
+        let body = match self.spawn_hook() {
+            Some(hook) => {
+                let task = TaskRef { join: join.clone() };
+                let body = hook.wrap(&task, Box::pin(Filled::new(future, join.clone())));
+                eager = eager.or_else(|| Some(hook.eager(&task)));
+                Box::pin(Hooked(Some(body))) as AnyBody
+            }
+            None => self.body(future, &join),
+        };
         if eager == Some(true) && self.is_current() {
             let key = self.insert_task(join.clone(), Some(body), 0);
             step(self, key, &mut None);
@@ -93,12 +71,24 @@ impl LoopRef {
         Task::new(join)
     }
 
+    fn body<F: Future + 'static>(&self, future: F, join: &Rc<Join<F::Output>>) -> AnyBody {
+        let spare = self.inner.tasks.borrow_mut().bodies.pop();
+        let mut future = Some(future);
+        if let Some(mut body) = spare {
+            if body.as_mut().refill(&mut future, join) {
+                return body;
+            }
+        }
+        let future = future.expect("a body that does not fit leaves the future");
+        Box::pin(Filled::new(future, join.clone()))
+    }
+
     /// Whether this is the loop that runs on this thread.
     fn is_current(&self) -> bool {
         current::running().is_some_and(|running| running.id == self.inner.id)
     }
 
-    fn insert_task(&self, join: Rc<dyn AnyJoin>, body: Option<Body>, state: u8) -> TaskKey {
+    fn insert_task(&self, join: Rc<dyn AnyJoin>, body: Option<AnyBody>, state: u8) -> TaskKey {
         let values = Snapshot::current();
         self.inner.tasks.borrow_mut().insert(|key| {
             join.header().key.set(key);
@@ -110,7 +100,7 @@ impl LoopRef {
 
 /// Makes room in the task table for a future that stays with its caller.
 pub(crate) fn add_root(lp: &LoopRef, site: &'static Location<'static>) -> TaskKey {
-    let header = Header::new(&lp.inner, site, ROOT | UNHANDLED);
+    let header = Header::new(&lp.inner, site, None, ROOT | UNHANDLED);
     let key = lp.insert_task(Rc::new(Join::<()>::new(header)), None, QUEUED);
     lp.inner.ready.push(Ready::Task(key));
     key

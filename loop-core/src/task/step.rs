@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use loop_handle::Snapshot;
 
-use super::cell::{Body, TaskKey};
+use super::body::AnyBody;
+use super::cell::TaskKey;
 use super::join::AnyJoin;
 use super::state::{ATTEND, QUEUED, ROOT, RUNNING, WOKEN};
 use super::task_ref::{TaskRef, find, report_pending};
@@ -93,7 +94,7 @@ pub(crate) fn step(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
 
 /// What a step takes out of the table.
 struct Stage {
-    body: Option<Body>,
+    body: Option<AnyBody>,
     waker: TaskWaker,
     values: Snapshot,
 }
@@ -244,13 +245,19 @@ fn end(
 fn drop_body(
     lp: &LoopRef,
     key: TaskKey,
-    body: Option<Body>,
+    body: Option<AnyBody>,
     values: &mut Snapshot,
 ) -> Option<LoopAbort> {
+    let mut body = body?;
     let _current = Current::enter(&lp.inner, key);
-    let discard = AssertUnwindSafe(|| guard::discard(lp, body));
-    let aborted = values.run_keeping(|| panic::catch_unwind(discard)).err()?;
-    aborted.downcast_ref::<LoopAbort>().copied()
+    let clear = || guard::guarded(lp, guard::DESTRUCTOR, || body.as_mut().clear());
+    match values.run_keeping(|| panic::catch_unwind(AssertUnwindSafe(clear))) {
+        Ok(()) => {
+            lp.inner.tasks.borrow_mut().bodies.keep(body);
+            None
+        }
+        Err(aborted) => aborted.downcast_ref::<LoopAbort>().copied(),
+    }
 }
 
 /// Takes the task off the table and tells who waits (B-TASK-30: the body is gone by now). `values` is
