@@ -116,7 +116,7 @@ fn select_failed(lp: &LoopRef, error: io::Error) -> Result<(), LoopError> {
         return Err(LoopError::Select(error));
     }
     // A wake may have come since the selector looked.
-    if lp.inner.inbox.len() > 0 {
+    if !lp.inner.inbox.is_empty() {
         return Ok(());
     }
     Err(LoopError::Deadlock(Deadlock::new(lp.dump())))
