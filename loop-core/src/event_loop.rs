@@ -196,7 +196,7 @@ impl EventLoop {
         // Threads at work are not waited for; what they bring is dropped.
         drop(inner.executor.replace(DefaultPool::ShutDown));
         let handlers = inner.signals.borrow_mut().take();
-        for (_, handler) in handlers {
+        for handler in handlers {
             guard::guarded(lp, DESTRUCTOR, || handler.cancel());
         }
         let selector = inner.selector.borrow_mut().take();

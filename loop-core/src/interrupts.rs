@@ -37,7 +37,7 @@ impl Interrupts {
                 }
             }
         };
-        let handler = lp.add_signal_handler(Signal::INT, callback).ok()?;
+        let handler = lp.add_emergency_handler(Signal::INT, callback).ok()?;
         Some(Interrupts { lp: lp.clone(), root: root.clone(), handler, count })
     }
 

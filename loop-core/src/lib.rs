@@ -46,6 +46,8 @@
 //! - Cancelling drops: a cancelled callback's closure at once, a cancelled task's body in its next
 //!   step, with the loop usable. What wants to survive that says so: [`catch_cancelled`].
 //!
+//! Coming from elsewhere? [From asyncio](coming_from::asyncio), [from tokio](coming_from::tokio).
+//!
 //! # Map
 //!
 //! | for | see |
@@ -79,6 +81,7 @@ mod builder;
 mod cancel;
 mod clock;
 mod combine;
+pub mod coming_from;
 mod current;
 mod debug;
 mod delay;

@@ -15,18 +15,23 @@ use crate::sim::TimeHold;
 pub(crate) struct SignalTable {
     waker: Option<Waker>,
     watcher: Option<SignalWatcher>,
-    handlers: Vec<(Signal, Handle)>,
-    /// While there are handlers.
-    hold: Option<TimeHold>,
+    handlers: Vec<Watched>,
+}
+
+struct Watched {
+    signal: Signal,
+    handle: Handle,
+    /// A signal that may come is something that may happen, unless it is only for emergencies.
+    _hold: Option<TimeHold>,
 }
 
 impl SignalTable {
     pub(crate) fn new(waker: Waker) -> Self {
-        SignalTable { waker: Some(waker), watcher: None, handlers: Vec::new(), hold: None }
+        SignalTable { waker: Some(waker), watcher: None, handlers: Vec::new() }
     }
 
     fn position(&self, signal: Signal) -> Option<usize> {
-        self.handlers.iter().position(|(other, _)| *other == signal)
+        self.handlers.iter().position(|watched| watched.signal == signal)
     }
 
     fn watch(&mut self, signal: Signal) -> io::Result<()> {
@@ -39,11 +44,10 @@ impl SignalTable {
     }
 
     /// Stops watching everything, which restores the old dispositions; for closing.
-    pub(crate) fn take(&mut self) -> Vec<(Signal, Handle)> {
+    pub(crate) fn take(&mut self) -> Vec<Handle> {
         self.waker = None;
         self.watcher = None;
-        self.hold = None;
-        std::mem::take(&mut self.handlers)
+        self.handlers.drain(..).map(|watched| watched.handle).collect()
     }
 }
 
@@ -63,33 +67,56 @@ impl LoopRef {
         F: FnMut() -> R + 'static,
         R: Outcome,
     {
+        let handle = Handle::repeating_at(Location::caller(), None, callback);
+        self.set_signal_handler(signal, handle, Some(self.hold_time()))
+    }
+
+    /// [`add_signal_handler`](Self::add_signal_handler) for a signal that nothing waits for: it does not
+    /// hold virtual time.
+    #[track_caller]
+    pub(crate) fn add_emergency_handler<F, R>(
+        &self,
+        signal: Signal,
+        callback: F,
+    ) -> io::Result<Handle>
+    where
+        F: FnMut() -> R + 'static,
+        R: Outcome,
+    {
+        let handle = Handle::repeating_at(Location::caller(), None, callback);
+        self.set_signal_handler(signal, handle, None)
+    }
+
+    fn set_signal_handler(
+        &self,
+        signal: Signal,
+        handle: Handle,
+        hold: Option<TimeHold>,
+    ) -> io::Result<Handle> {
         if self.is_closed() {
             return Err(LoopError::Closed.into());
         }
-        let handle = Handle::repeating_at(Location::caller(), None, callback);
+        let watched = Watched { signal, handle: handle.clone(), _hold: hold };
         let replaced = {
             let mut table = self.inner.signals.borrow_mut();
             table.watch(signal)?;
             match table.position(signal) {
-                Some(index) => {
-                    Some(std::mem::replace(&mut table.handlers[index].1, handle.clone()))
-                }
+                Some(index) => Some(std::mem::replace(&mut table.handlers[index], watched)),
                 None => {
-                    table.handlers.push((signal, handle.clone()));
-                    table.hold.get_or_insert_with(|| self.hold_time());
+                    table.handlers.push(watched);
                     None
                 }
             }
         };
         if let Some(old) = replaced {
-            old.cancel();
+            old.handle.cancel();
         }
         Ok(handle)
     }
 
     pub(crate) fn has_signal_handler(&self, signal: Signal) -> bool {
         let table = self.inner.signals.borrow();
-        table.position(signal).is_some_and(|index| !table.handlers[index].1.is_cancelled())
+        table.position(signal).is_some_and(|index| !table.handlers[index].handle.is_cancelled())
     }
 
     /// Removes the handler of a signal; whether there was one. With the last handler of the process
@@ -101,15 +128,11 @@ impl LoopRef {
                 if let Some(watcher) = &mut table.watcher {
                     watcher.unwatch(signal);
                 }
-                let removed = table.handlers.swap_remove(index);
-                if table.handlers.is_empty() {
-                    table.hold = None;
-                }
-                removed
+                table.handlers.swap_remove(index)
             })
         };
-        let Some((_, handle)) = removed else { return false };
-        handle.cancel();
+        let Some(removed) = removed else { return false };
+        removed.handle.cancel();
         true
     }
 }
@@ -121,9 +144,10 @@ pub(crate) fn collect(lp: &LoopRef) {
         let mut table = lp.inner.signals.borrow_mut();
         let SignalTable { watcher: Some(watcher), handlers, .. } = &mut *table else { return };
         for (signal, deliveries) in watcher.pending() {
-            let Some((_, handle)) = handlers.iter().find(|(other, _)| *other == signal) else {
+            let Some(watched) = handlers.iter().find(|watched| watched.signal == signal) else {
                 continue;
             };
+            let handle = &watched.handle;
             if handle.is_cancelled() {
                 stale.push(signal);
                 continue;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use common::{Trace, pair, watchdog};
 use loop_core::sync::{Lock, Queue};
 use loop_core::{
-    AutoJump, Clock, EventLoop, LoopError, LoopFuture, Signal, current_task, default_selector,
-    sleep, spawn, yield_now,
+    AutoJump, Clock, EventLoop, LoopError, LoopFuture, Runner, Signal, current_task,
+    default_selector, sleep, spawn, yield_now,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -170,6 +170,18 @@ fn time_does_not_jump_while_a_signal_is_watched_and_does_again_after() {
         event_loop.run_until_complete(sleep(HOUR)).unwrap();
         assert!(event_loop.now() - began >= HOUR);
     });
+}
+
+#[test]
+fn signals_for_emergencies_do_not_hold_time() {
+    let _watchdog = watchdog();
+    let mut runner = Runner::builder()
+        .loop_factory(|| EventLoop::builder().simulated()?.build())
+        .interrupts(true)
+        .build();
+    runner.loop_ref().unwrap().dump_on_signal(Signal::USR1).unwrap();
+    runner.run(sleep(1000 * HOUR)).unwrap();
+    runner.close().unwrap();
 }
 
 /// While time is held it goes on like the real one, so timers come also if a peer never pauses.

@@ -56,7 +56,7 @@ impl LoopRef {
     #[track_caller]
     pub fn dump_on_signal(&self, signal: Signal) -> io::Result<Handle> {
         let weak = std::rc::Rc::downgrade(&self.inner);
-        self.add_signal_handler(signal, move || match weak.upgrade() {
+        self.add_emergency_handler(signal, move || match weak.upgrade() {
             Some(inner) => {
                 use io::Write;
                 write!(io::stderr().lock(), "{}", collect(&inner))

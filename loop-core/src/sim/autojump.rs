@@ -18,7 +18,8 @@ use crate::clock::VirtualClock;
 /// only while a wait could end in no other way:
 ///
 /// - nothing is ready, and a wait of no time at all finds nothing;
-/// - nothing [holds](crate::TimeHold) time: no blocking work is under way, no signal is watched, no
+/// - nothing [holds](crate::TimeHold) time: no blocking work is under way, no signal is watched (but for
+///   Ctrl-C by a [`Runner`](crate::Runner), and for [dumps](crate::LoopRef::dump_on_signal)), no
 ///   [`Remote`](crate::Remote) lives that a thread could call.
 ///
 /// While something holds time, the loop really waits and its clock goes as fast as the real one: it never
