@@ -50,19 +50,29 @@ pub enum Addrs {
 impl Addrs {
     /// The addresses, looked up on the loop's own threads if need be.
     pub(crate) async fn resolve(self, lp: &LoopRef) -> io::Result<Vec<SocketAddr>> {
-        let (host, port) = match self {
-            Addrs::Known(addrs) => return Ok(addrs),
-            Addrs::Name { host, port } => (host, port),
-        };
-        let what = format!("look up {host}");
-        let looked_up = lp.run_blocking(move || (host, port).to_socket_addrs().map(Vec::from_iter));
-        match looked_up.await? {
-            Ok(addrs) if addrs.is_empty() => {
-                Err(named(what, io::Error::new(io::ErrorKind::NotFound, "it has no address")))
-            }
-            Ok(addrs) => Ok(addrs),
-            Err(error) => Err(named(what, error)),
+        match self {
+            Addrs::Known(addrs) => Ok(addrs),
+            Addrs::Name { host, port } => lp.run_blocking(move || look_up(host, port)).await?,
         }
+    }
+
+    /// The addresses, looked up on this thread if need be.
+    pub(crate) fn resolve_blocking(self) -> io::Result<Vec<SocketAddr>> {
+        match self {
+            Addrs::Known(addrs) => Ok(addrs),
+            Addrs::Name { host, port } => look_up(host, port),
+        }
+    }
+}
+
+fn look_up(host: String, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let what = format!("look up {host}");
+    match (host, port).to_socket_addrs().map(Vec::from_iter) {
+        Ok(addrs) if addrs.is_empty() => {
+            Err(named(what, io::Error::new(io::ErrorKind::NotFound, "it has no address")))
+        }
+        Ok(addrs) => Ok(addrs),
+        Err(error) => Err(named(what, error)),
     }
 }
 

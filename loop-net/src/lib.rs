@@ -68,7 +68,8 @@
 //! | pipes and terminals | [`ReadPipe`], [`WritePipe`] |
 //! | level 3: streams | [`StreamReader`], [`StreamWriter`], [`Lines`] |
 //! | sending files | [`SendFile`], [`Transport::send_file`], [`AsyncFd::send_file`] |
-//! | closing in order | [`Server`] |
+//! | closing in order | [`Server`], [`Drained`] |
+//! | many cores | [`serve_per_core`] |
 //! | what went wrong | [`NetError`], [`ReadError`], [`Rejected`] |
 
 #![forbid(unsafe_code)]
@@ -82,6 +83,8 @@ mod connect;
 mod datagram;
 mod error;
 mod fd_passing;
+#[cfg(feature = "inherited")]
+mod inherited;
 mod net;
 mod pipe;
 mod protocol;
@@ -101,11 +104,13 @@ pub use async_fd::AsyncFd;
 pub use connect::TcpConnector;
 pub use datagram::{DatagramBuilder, DatagramProtocol, DatagramTransport};
 pub use error::{NetError, Rejected};
+#[cfg(feature = "inherited")]
+pub use inherited::inherited_listeners;
 pub use net::Net;
 pub use pipe::{ReadPipe, WritePipe};
 pub use protocol::{Buffered, BufferedProtocol, KeepOpen, Protocol};
 pub use sendfile::SendFile;
-pub use server::{Drained, Server, ServerBuilder};
+pub use server::{Drained, PerCore, PerCoreDrained, Server, ServerBuilder, serve_per_core};
 pub use sock_addr::SockAddr;
 pub use socket_view::SocketView;
 pub use stream::{Lines, ReadError, StreamReader, StreamWriter};

@@ -86,6 +86,18 @@ impl Socket {
         Ok(socket)
     }
 
+    /// A socket that keeps an address for others that share its port, and does not listen.
+    pub(crate) fn reserve(addr: SocketAddr) -> io::Result<Socket> {
+        let socket = Self::tcp(addr)?;
+        if addr.is_ipv6() {
+            socket.inner.set_only_v6(true)?;
+        }
+        socket.inner.set_reuse_address(true)?;
+        share_port(&socket.inner)?;
+        socket.inner.bind(&addr.into())?;
+        Ok(socket)
+    }
+
     pub(crate) fn unix_listen(addr: &SockAddr, backlog: i32) -> io::Result<Socket> {
         let name = addr.to_any()?;
         let socket = Self::new(Domain::UNIX, None)?;
@@ -216,6 +228,11 @@ impl Socket {
     pub(crate) fn peer_addr(&self) -> SockAddr {
         let peer = rustix::net::getpeername(self).ok().flatten();
         peer.map_or(SockAddr::Unnamed, SockAddr::from_any)
+    }
+
+    /// One read that leaves the bytes where they are.
+    pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::net::recv(self, buffer, RecvFlags::PEEK)?.0)
     }
 
     /// One read. Zero bytes are the end of file.

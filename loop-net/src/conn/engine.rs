@@ -73,11 +73,24 @@ impl Conn {
     pub(crate) fn start(
         shared: &Rc<Shared>,
         socket: Socket,
+        protocol: Box<dyn AnyProtocol>,
+        owner: Option<Box<dyn Any>>,
+        made: Option<LoopFuture<()>>,
+    ) -> Rc<Conn> {
+        let between = (socket.local_addr(), socket.peer_addr());
+        Self::start_between(shared, socket, between, protocol, owner, made)
+    }
+
+    /// [`start`](Self::start) with addresses, ours and the peer's, that the socket does not know.
+    pub(crate) fn start_between(
+        shared: &Rc<Shared>,
+        socket: Socket,
+        (local, peer): (SockAddr, SockAddr),
         mut protocol: Box<dyn AnyProtocol>,
         owner: Option<Box<dyn Any>>,
         made: Option<LoopFuture<()>>,
     ) -> Rc<Conn> {
-        let info = Info::new(shared.clone(), socket.local_addr(), socket.peer_addr());
+        let info = Info::new(shared.clone(), local, peer);
         let mut state = State::of(socket.kind());
         state.set_own_buffer(protocol.buffered().is_some());
         let conn = Rc::new_cyclic(|me| Conn {

@@ -5,12 +5,13 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Duration;
 
 use loop_core::{ExceptionContext, Failure, Outcome, yield_now};
 
 use super::handle::Server;
 use super::listen::{Source, listen};
-use super::listener::{Factory, Listener};
+use super::listener::{Accepting, Factory, Listener};
 use crate::addr::{Addrs, ToAddrs};
 use crate::conn::Shared;
 use crate::error::Rejected;
@@ -43,6 +44,7 @@ pub struct ServerBuilder {
     options: ListenOptions,
     keep_files: bool,
     max_connections: usize,
+    proxy: Option<Duration>,
 }
 
 impl ServerBuilder {
@@ -53,6 +55,7 @@ impl ServerBuilder {
             options: ListenOptions { backlog: 100, reuse_address: true, reuse_port: false },
             keep_files: false,
             max_connections: usize::MAX,
+            proxy: None,
         }
     }
 
@@ -117,6 +120,17 @@ impl ServerBuilder {
     /// backlog. Zero counts as one.
     pub fn max_connections(mut self, max: usize) -> Self {
         self.max_connections = NonZeroUsize::new(max).map_or(1, NonZeroUsize::get);
+        self
+    }
+
+    /// Has every connection begin with a header of the PROXY protocol, version 1 or 2, which proxies such
+    /// as HAProxy and nginx put there to say whom they speak for. The addresses of the transport are
+    /// those of the header then. What is no header, or has not come within `patience`, ends its
+    /// connection, and is reported in debug mode. Three seconds are a good patience.
+    ///
+    /// Only proxies may reach such a server: anybody else could claim any address.
+    pub fn proxy_protocol(mut self, patience: Duration) -> Self {
+        self.proxy = Some(patience);
         self
     }
 
@@ -208,8 +222,12 @@ impl ServerBuilder {
                 &self.shared,
                 bound,
                 self.options.backlog,
-                factory.clone(),
-                server.state().clone(),
+                Accepting {
+                    shared: self.shared.clone(),
+                    factory: factory.clone(),
+                    state: server.state().clone(),
+                    proxy: self.proxy,
+                },
             )?;
             server.state().add(listener);
         }

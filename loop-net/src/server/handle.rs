@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
-use loop_core::{LoopFuture, timeout_at};
+use loop_core::{CancelOnDrop, LoopFuture, Task, timeout_at};
 
 use super::listener::Listener;
 use crate::conn::{Conn, Shared};
@@ -25,6 +25,8 @@ pub(super) struct State {
     /// one is how many there were.
     clients: RefCell<BTreeMap<u64, Weak<Conn>>>,
     next_client: Cell<u64>,
+    /// Connections whose PROXY header is being read: dropping such a task ends it.
+    shaking: RefCell<BTreeMap<u64, CancelOnDrop<()>>>,
     /// Completed once the server is closed.
     stopped: LoopFuture<()>,
     /// Completed once the server is closed and its last connection is over.
@@ -39,6 +41,18 @@ impl State {
 
     pub(super) fn know(&self, client: u64, conn: &Rc<Conn>) {
         self.clients.borrow_mut().insert(client, Rc::downgrade(conn));
+    }
+
+    pub(super) fn shakes(&self, client: u64, task: Task<()>) {
+        self.shaking.borrow_mut().insert(client, task.cancel_on_drop());
+    }
+
+    /// It is a connection now, or is over: its task ends by itself.
+    pub(super) fn shaken(&self, client: u64) {
+        let task = self.shaking.borrow_mut().remove(&client);
+        if let Some(task) = task {
+            task.into_inner().detach();
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -120,6 +134,7 @@ impl Server {
             max_connections,
             clients: RefCell::default(),
             next_client: Cell::new(0),
+            shaking: RefCell::default(),
             stopped: shared.lp.create_future(),
             done: shared.lp.create_future(),
             serving: Cell::new(false),
@@ -183,6 +198,8 @@ impl Server {
     }
 
     fn each_client(&self, end: impl Fn(&Conn)) {
+        let shaking = std::mem::take(&mut *self.state.shaking.borrow_mut());
+        drop(shaking);
         let clients: Vec<Weak<Conn>> = self.state.clients.borrow().values().cloned().collect();
         for client in clients.iter().filter_map(Weak::upgrade) {
             end(&client);

@@ -1,15 +1,20 @@
 //! One listening socket of a server.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::io;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use loop_core::{ExceptionContext, Failure, Interest, IoHandler, Readiness, Token, catch_panic};
+use loop_core::{
+    ExceptionContext, Failure, Interest, IoHandler, LoopRef, Readiness, Token, catch_panic,
+};
 use rustix::io::Errno;
 
 use super::handle::{Accepted, State};
+use super::handshake::read_header;
 use super::listen::Bound;
+use super::proxy::{Addresses, Origin};
 use crate::conn::{Conn, Shared};
 use crate::protocol::AnyProtocol;
 use crate::sock_addr::SockAddr;
@@ -21,16 +26,81 @@ const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 
 pub(super) type Factory = Box<dyn Fn() -> Box<dyn AnyProtocol>>;
 
+/// What becomes of an accepted socket.
+#[derive(Clone)]
+pub(super) struct Accepting {
+    pub(super) shared: Rc<Shared>,
+    pub(super) factory: Rc<Factory>,
+    pub(super) state: Rc<State>,
+    /// How long a PROXY header is waited for, if there has to be one.
+    pub(super) proxy: Option<Duration>,
+}
+
+impl Accepting {
+    fn accepted(&self, socket: Socket, listener: &SockAddr) {
+        // Not all stream sockets know of it, and none needs it (B-TRN-35).
+        let _ = socket.set_nodelay();
+        let Some(patience) = self.proxy else {
+            return self.begin(socket, None, None, listener);
+        };
+        let (owner, client) = Accepted::count(&self.state);
+        let (this, listener) = (self.clone(), listener.clone());
+        let shaking = self.shared.lp.spawn(async move {
+            match read_header(&this.shared.lp, socket, patience).await {
+                Ok((socket, origin)) => {
+                    this.state.shaken(client);
+                    this.begin(socket, origin, Some((owner, client)), &listener);
+                }
+                Err(error) => {
+                    this.state.shaken(client);
+                    if this.shared.lp.debug() {
+                        let context = ExceptionContext::new("a connection was refused")
+                            .with_failure(Failure::Error(error.into()))
+                            .with_subject(describe(&listener));
+                        this.shared.lp.report(&context);
+                    }
+                }
+            }
+        });
+        self.state.shakes(client, shaking);
+    }
+
+    fn begin(
+        &self,
+        socket: Socket,
+        origin: Origin,
+        counted: Option<(Box<Accepted>, u64)>,
+        listener: &SockAddr,
+    ) {
+        match catch_panic(|| (self.factory)()) {
+            // The factory closed the server; nobody waits for this connection (B-SRV-12).
+            Ok(_) if counted.is_none() && self.state.is_closed() => {}
+            Ok(protocol) => {
+                let (owner, client) = counted.unwrap_or_else(|| Accepted::count(&self.state));
+                let between = match origin {
+                    Some(Addresses { source, destination }) => (destination.into(), source.into()),
+                    None => (socket.local_addr(), socket.peer_addr()),
+                };
+                let (shared, owner) = (&self.shared, Some(owner as Box<dyn Any>));
+                // The start-up is queued with a reference of its own.
+                let conn = Conn::start_between(shared, socket, between, protocol, owner, None);
+                self.state.know(client, &conn);
+            }
+            Err(panic) => {
+                self.shared.report("a protocol factory failed", panic, describe(listener));
+            }
+        }
+    }
+}
+
 /// Owned by its registration.
 pub(super) struct Listener {
     me: Weak<Listener>,
-    shared: Rc<Shared>,
+    accepting: Accepting,
     socket: Rc<Socket>,
     pub(super) local: SockAddr,
     token: Cell<Option<Token>>,
     backlog: i32,
-    factory: Rc<Factory>,
-    state: Rc<State>,
     /// It rests after a shortage.
     resting: Cell<bool>,
     /// Removed with the last owner of the listener, that is when it is closed.
@@ -42,19 +112,16 @@ impl Listener {
         shared: &Rc<Shared>,
         bound: Bound,
         backlog: i32,
-        factory: Rc<Factory>,
-        state: Rc<State>,
+        accepting: Accepting,
     ) -> io::Result<Rc<Listener>> {
         let socket = Rc::new(bound.socket);
         let listener = Rc::new_cyclic(|me| Listener {
             me: me.clone(),
-            shared: shared.clone(),
+            accepting,
             socket: socket.clone(),
             local: bound.local,
             token: Cell::new(None),
             backlog,
-            factory,
-            state,
             resting: Cell::new(false),
             _file: bound.file,
         });
@@ -63,46 +130,28 @@ impl Listener {
         Ok(listener)
     }
 
+    fn lp(&self) -> &LoopRef {
+        &self.accepting.shared.lp
+    }
+
     pub(super) fn close(&self) {
         if let Some(token) = self.token.take() {
-            drop(self.shared.lp.deregister_io(token));
+            drop(self.lp().deregister_io(token));
         }
     }
 
     /// Says whether connections are wanted now.
     pub(super) fn arm(&self) {
         let Some(token) = self.token.get() else { return };
-        let wanted = !self.resting.get() && !self.state.is_full();
-        self.shared.lp.set_interest(token, wanted.then_some(Interest::READ));
-    }
-
-    fn accepted(&self, socket: Socket) {
-        match catch_panic(|| (self.factory)()) {
-            // The factory closed the server; nobody waits for this connection (B-SRV-12).
-            Ok(_) if self.state.is_closed() => {}
-            Ok(protocol) => {
-                // Not all stream sockets know of it, and none needs it (B-TRN-35).
-                let _ = socket.set_nodelay();
-                let (owner, client) = Accepted::count(&self.state);
-                // The start-up is queued with a reference of its own.
-                let conn = Conn::start(&self.shared, socket, protocol, Some(owner), None);
-                self.state.know(client, &conn);
-            }
-            Err(panic) => {
-                self.shared.report("a protocol factory failed", panic, self.describe());
-            }
-        }
-    }
-
-    fn describe(&self) -> String {
-        format!("listener on {}", self.local)
+        let wanted = !self.resting.get() && !self.accepting.state.is_full();
+        self.lp().set_interest(token, wanted.then_some(Interest::READ));
     }
 
     fn report(&self, message: &'static str, error: io::Error) {
         let context = ExceptionContext::new(message)
             .with_failure(Failure::Error(error.into()))
-            .with_subject(self.describe());
-        self.shared.lp.report(&context);
+            .with_subject(describe(&self.local));
+        self.lp().report(&context);
     }
 
     /// Lets the listener rest. The retry finds nothing if it was closed meanwhile.
@@ -110,7 +159,7 @@ impl Listener {
         self.resting.set(true);
         self.arm();
         let me = self.me.clone();
-        self.shared.lp.call_later(ACCEPT_RETRY, move || {
+        self.lp().call_later(ACCEPT_RETRY, move || {
             if let Some(me) = me.upgrade() {
                 me.resting.set(false);
                 me.arm();
@@ -122,16 +171,17 @@ impl Listener {
 impl IoHandler for Listener {
     /// Accepts until nobody waits, up to the backlog (B-SRV-07 to 10).
     fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
+        let state = &self.accepting.state;
         for _ in 0..self.backlog {
             // A factory may have closed the server.
-            if self.state.is_closed() {
+            if state.is_closed() {
                 return;
             }
-            if self.state.is_full() {
-                return self.state.arm_all();
+            if state.is_full() {
+                return state.arm_all();
             }
             match self.socket.accept() {
-                Ok((socket, _)) => self.accepted(socket),
+                Ok((socket, _)) => self.accepting.accepted(socket, &self.local),
                 Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
                     Some(Errno::AGAIN) => return,
                     Some(Errno::INTR | Errno::CONNABORTED) => {}
@@ -144,4 +194,9 @@ impl IoHandler for Listener {
             }
         }
     }
+}
+
+/// What a report calls a listener.
+fn describe(local: &SockAddr) -> String {
+    format!("listener on {local}")
 }

@@ -2,8 +2,12 @@
 
 mod builder;
 mod handle;
+mod handshake;
 mod listen;
 mod listener;
+mod per_core;
+mod proxy;
 
 pub use builder::ServerBuilder;
 pub use handle::{Drained, Server};
+pub use per_core::{PerCore, PerCoreDrained, serve_per_core};

@@ -1,0 +1,59 @@
+//! A server behind HAProxy or nginx: several processes on one machine or on many, each an ordinary server,
+//! and a proxy in front that spreads the connections and says whom it speaks for.
+//!
+//! `cargo run --release -p loop-net --example behind_proxy [PORT]`, one for each port, and in HAProxy:
+//!
+//! ```text
+//! backend servers
+//!     server one 127.0.0.1:7001 send-proxy-v2 check
+//!     server two 127.0.0.1:7002 send-proxy-v2 check
+//! ```
+//!
+//! It answers each HTTP request with the client's address and its own process id. Ctrl-C shuts it down in
+//! order: it stops listening, so that HAProxy sends nobody new, answers who is there, and ends.
+//! `ci/interop/haproxy.py` runs two of them.
+
+use std::io;
+use std::time::Duration;
+
+use loop_net::{LoopFuture, LoopRef, Net, Signal, StreamReader, StreamWriter, run};
+
+/// How long a proxy may take to say whom it speaks for.
+const PATIENCE: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(5);
+
+/// One request a connection: its head is read, whatever it says, and answered.
+async fn answer(mut reader: StreamReader, writer: StreamWriter) -> io::Result<()> {
+    let Some(client) = writer.transport().peer_addr() else { return Ok(()) };
+    // HAProxy looks whether we live with connections that it resets.
+    while let Ok(Some(line)) = reader.read_line().await {
+        if line == b"\r\n" || line == b"\n" {
+            let body = format!("{client} {}\n", std::process::id());
+            let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            writer.write_all_vectored(&[head.as_bytes(), body.as_bytes()]);
+            return writer.drain().await;
+        }
+    }
+    Ok(())
+}
+
+async fn serve(port: u16) -> io::Result<()> {
+    let lp = LoopRef::current();
+    let net = Net::os(&lp);
+    let builder = net.tcp_server(("127.0.0.1", port)).proxy_protocol(PATIENCE);
+    let server = builder.serve_streams(answer).await?;
+    println!("listening on {} ({})", server.local_addrs()[0], lp.selector_name());
+    let interrupted: LoopFuture<()> = lp.create_future();
+    let interrupt = interrupted.clone();
+    lp.add_signal_handler(Signal::INT, move || {
+        let _ = interrupt.set_result(()); // A second signal finds it set.
+    })?;
+    interrupted.await.map_err(io::Error::other)?;
+    server.drain(GRACE).await;
+    Ok(())
+}
+
+fn main() -> io::Result<()> {
+    let port = std::env::args().nth(1).and_then(|port| port.parse().ok());
+    run(serve(port.unwrap_or(7001)))?
+}
