@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
+use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use loop_selector::{Process, Selector, default_selector};
 use loop_timer::TimerHeap;
 
 use crate::awaited;
+use crate::busy_poll::BusyPoll;
 use crate::clock::{Clock, MonotonicClock};
 use crate::current;
 use crate::event_loop::EventLoop;
@@ -21,6 +23,7 @@ use crate::introspect;
 use crate::io_table::IoTable;
 use crate::loop_ref::LoopRef;
 use crate::ready::ReadyQueue;
+use crate::run_once::Scratch;
 use crate::signals::SignalTable;
 use crate::sim::{AutoJump, Holds, SimSelector};
 use crate::stats::Counters;
@@ -49,6 +52,8 @@ pub struct Builder {
     /// Those of a selector that jumps.
     holds: Option<Holds>,
     debug: Option<bool>,
+    busy_poll: Duration,
+    poll_every: Option<NonZeroU32>,
 }
 
 impl Builder {
@@ -99,6 +104,29 @@ impl Builder {
         self
     }
 
+    /// Before a run waits, it goes on asking without waiting for this long after the last activity. Off, which is
+    /// zero, unless it is said here.
+    ///
+    /// A peer that answers within that time finds the loop awake, which saves both its wake-up and the wait's
+    /// latency: for request and response over few connections it is the one big lever, if a processor is free
+    /// for it (`examples/busy_poll.rs` measures it). A loop that idles longer spends the time once and then
+    /// sleeps as ever. Some tens of microseconds are usual. [`EventLoop::run_once`] does not do it: it is one
+    /// iteration, and the host decides.
+    pub fn busy_poll(mut self, limit: Duration) -> Self {
+        self.busy_poll = limit;
+        self
+    }
+
+    /// While callbacks are ready, asks the selector only in every `n`-th iteration; 1 unless it is said here.
+    ///
+    /// A loop that is kept busy by callbacks saves a system call in the others, and its descriptors, and only
+    /// those, are seen up to `n - 1` iterations later. Timers, signals and calls from other threads are looked at
+    /// in each (B-LOOP-07 holds for each `n`-th).
+    pub fn poll_every(mut self, n: NonZeroU32) -> Self {
+        self.poll_every = Some(n);
+        self
+    }
+
     /// Makes the loop.
     ///
     /// # Errors
@@ -146,7 +174,8 @@ impl Builder {
         });
         current::add(&inner);
         introspect::enter(&inner.inbox);
-        Ok(EventLoop::assemble(LoopRef { inner }))
+        let scratch = Scratch::new(self.poll_every.map_or(1, NonZeroU32::get));
+        Ok(EventLoop::assemble(LoopRef { inner }, scratch, BusyPoll::new(self.busy_poll)))
     }
 }
 

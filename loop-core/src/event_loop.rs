@@ -14,6 +14,7 @@ use std::time::Duration;
 use loop_timer::TimerHeap;
 
 use crate::builder::Builder;
+use crate::busy_poll::BusyPoll;
 use crate::current::{self, EnterGuard};
 use crate::error::LoopError;
 use crate::executor::DefaultPool;
@@ -33,6 +34,7 @@ pub struct EventLoop {
     pub(crate) scratch: Scratch,
     /// For hosts to wait for; made when it is first asked for.
     pub(crate) guest_fd: OnceCell<OwnedFd>,
+    busy_poll: BusyPoll,
 }
 
 impl EventLoop {
@@ -49,8 +51,8 @@ impl EventLoop {
         Builder::default()
     }
 
-    pub(crate) fn assemble(lp: LoopRef) -> Self {
-        EventLoop { lp, scratch: Scratch::default(), guest_fd: OnceCell::new() }
+    pub(crate) fn assemble(lp: LoopRef, scratch: Scratch, busy_poll: BusyPoll) -> Self {
+        EventLoop { lp, scratch, guest_fd: OnceCell::new(), busy_poll }
     }
 
     /// A reference for callbacks and tasks to hold.
@@ -156,7 +158,8 @@ impl EventLoop {
     fn run(&mut self, root: &mut Option<Root<'_>>) -> Result<(), LoopError> {
         loop {
             // Taken before the iteration would lose a stop that is asked for in it (B-LOOP-08).
-            run_once(&self.lp, &mut self.scratch, root, None)?;
+            let limit = self.busy_poll.next_limit(self.scratch.ran);
+            run_once(&self.lp, &mut self.scratch, root, limit)?;
             if self.lp.inner.stopping.get() {
                 return Ok(());
             }

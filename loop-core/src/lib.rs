@@ -78,6 +78,7 @@ mod loss;
 
 mod awaited;
 mod builder;
+mod busy_poll;
 mod cancel;
 mod clock;
 mod combine;

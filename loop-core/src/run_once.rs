@@ -39,6 +39,16 @@ pub(crate) struct Scratch {
     buffer: Vec<u8>,
     /// Whether the selector's waker was parked for a host's wait: the next `select` has to un-park it.
     pub(crate) parked: bool,
+    /// Whether the last iteration had anything to run.
+    pub(crate) ran: bool,
+    /// With callbacks ready, only each n-th iteration asks the selector.
+    pub(crate) poll_every: u32,
+}
+
+impl Scratch {
+    pub(crate) fn new(poll_every: u32) -> Self {
+        Scratch { poll_every, ..Scratch::default() }
+    }
 }
 
 pub(crate) fn run_once(
@@ -93,8 +103,12 @@ fn timeout(lp: &LoopRef, limit: Option<Duration>) -> Option<Duration> {
 /// Phase 4. With nothing registered and no time to wait there is nothing that the kernel could tell;
 /// the inbox and the signal counters are looked at in any case (B-LOOP-07).
 fn select(lp: &LoopRef, scratch: &mut Scratch, timeout: Option<Duration>) -> Result<(), LoopError> {
-    let Scratch { events, parked, .. } = scratch;
+    let Scratch { events, parked, poll_every, .. } = scratch;
     events.clear();
+    let passes_over = *poll_every > 1 && lp.inner.iteration.get() % *poll_every != 0;
+    if passes_over && !*parked && !lp.inner.ready.is_empty() {
+        return Ok(());
+    }
     let parked = std::mem::take(parked);
     let no_time = Some(Duration::ZERO);
     let started = debug::poll_started(lp, timeout);
@@ -173,6 +187,7 @@ fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
     let ready = &lp.inner.ready;
     let buffer = &mut scratch.buffer;
     let mut callbacks = ready.begin_batch() as u64;
+    scratch.ran = callbacks > 0;
     let mut polls = 0;
     while let Some(entry) = ready.next_of_batch() {
         match entry {

@@ -1,0 +1,129 @@
+//! Looking before waiting, and passing over the selector.
+
+mod common;
+
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::num::NonZeroU32;
+use std::rc::Rc;
+use std::thread;
+use std::time::Duration;
+
+use common::{Call, LogSelector, pair, watchdog};
+use loop_core::{EventLoop, sleep, yield_now};
+use loop_selector::available;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn is_zero(call: &Call) -> bool {
+    matches!(call, Call::Select { timeout: Some(Duration::ZERO), .. })
+}
+
+/// Answers one byte after a wait of the peer's, and returns the selector's calls meanwhile.
+fn calls_of_one_answer(name: &str, busy: Duration, peer_waits: Duration) -> Vec<Call> {
+    let (selector, log) = LogSelector::new(name);
+    let mut event_loop = EventLoop::builder().selector(selector).busy_poll(busy).build().unwrap();
+    let (ours, mut theirs) = pair();
+    let (lp, source) = (event_loop.loop_ref(), ours.clone());
+    event_loop
+        .add_reader(&ours, move || {
+            (&*source).read_exact(&mut [0]).unwrap();
+            lp.stop();
+        })
+        .unwrap();
+    let peer = thread::spawn(move || {
+        thread::sleep(peer_waits);
+        theirs.write_all(b"x").unwrap();
+        theirs
+    });
+    log.take();
+    event_loop.run_forever().unwrap();
+    drop(peer.join().unwrap());
+    let mut calls = log.take();
+    calls.retain(|call| matches!(call, Call::Select { .. }));
+    calls
+}
+
+#[test]
+fn a_busy_loop_asks_without_waiting_and_then_waits() {
+    let _watchdog = watchdog();
+    for name in available() {
+        let calls = calls_of_one_answer(name, Duration::ZERO, 5 * MS);
+        assert!(!calls.iter().any(is_zero), "{name}: off unless it is asked for: {calls:?}");
+        // The answer comes while it looks.
+        let calls = calls_of_one_answer(name, Duration::from_secs(10), 5 * MS);
+        assert!(calls.iter().all(is_zero) && calls.len() > 1, "{name}: {}", calls.len());
+        // The answer comes when it has given up.
+        let calls = calls_of_one_answer(name, MS, 30 * MS);
+        let looks = calls.iter().take_while(|call| is_zero(call)).count();
+        assert!(looks >= 1 && looks < calls.len(), "{name}: {looks} of {}", calls.len());
+    }
+}
+
+#[test]
+fn nothing_that_happens_while_it_looks_is_lost() {
+    let _watchdog = watchdog();
+    for name in available() {
+        for busy in [Duration::from_micros(20), Duration::from_secs(10)] {
+            let (selector, _log) = LogSelector::new(name);
+            let builder = EventLoop::builder().selector(selector).busy_poll(busy);
+            let mut event_loop = builder.build().unwrap();
+            let (ours, _theirs) = pair();
+            event_loop.add_reader(&ours, || ()).unwrap();
+            let lp = event_loop.loop_ref();
+            event_loop
+                .run_until_complete(async move {
+                    for _ in 0..50 {
+                        lp.run_blocking(|| ()).await.unwrap();
+                    }
+                    sleep(2 * MS).await;
+                    let pause = loop_selector::Signal::USR2;
+                    let seen = Rc::new(Cell::new(false));
+                    let flag = seen.clone();
+                    lp.add_signal_handler(pause, move || flag.set(true)).unwrap();
+                    lp.run_blocking(move || loop_selector::raise(pause).unwrap()).await.unwrap();
+                    while !seen.get() {
+                        yield_now().await;
+                    }
+                })
+                .unwrap();
+        }
+    }
+}
+
+#[test]
+fn b_loop_07_a_loop_may_be_told_to_ask_in_every_nth_iteration_only() {
+    let _watchdog = watchdog();
+    for (every, limit) in [(1, 100), (10, 11)] {
+        let (selector, log) = LogSelector::new("poll");
+        let mut event_loop = EventLoop::builder()
+            .selector(selector)
+            .poll_every(NonZeroU32::new(every).unwrap())
+            .build()
+            .unwrap();
+        let (ours, mut theirs) = pair();
+        let seen = Rc::new(Cell::new(0));
+        let count = seen.clone();
+        let source = ours.clone();
+        event_loop
+            .add_reader(&ours, move || {
+                (&*source).read_exact(&mut [0]).unwrap();
+                count.set(count.get() + 1);
+            })
+            .unwrap();
+        theirs.write_all(b"x").unwrap();
+        event_loop
+            .run_until_complete(async {
+                for _ in 0..99 {
+                    yield_now().await;
+                }
+            })
+            .unwrap();
+        let waits = log.take_waits().len();
+        assert!(waits <= limit && waits >= 100 / every as usize, "{every}: {waits}");
+        assert_eq!(seen.get(), 1, "I/O is not starved");
+        // With nothing ready it waits as ever.
+        event_loop.run_until_complete(sleep(MS)).unwrap();
+        assert!(log.take_waits().iter().any(|(timeout, _)| !timeout.is_zero()));
+    }
+}
