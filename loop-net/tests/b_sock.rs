@@ -304,7 +304,7 @@ fn b_sock_08_the_descriptor_of_a_transport_is_refused() {
 fn b_sock_09_s26_sending_right_after_connecting_keeps_its_wait() {
     const SIZE: usize = 8 * 1024 * 1024;
     let _watchdog = watchdog();
-    for name in common::BACKENDS {
+    for name in common::backends() {
         let mut world = World::new(name);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -402,7 +402,7 @@ fn one_who_is_woken_and_does_not_look_costs_no_busy_loop() {
 
 #[test]
 fn a_closed_loop_is_an_error_and_nothing_hangs() {
-    for name in common::BACKENDS {
+    for name in common::backends() {
         let world = World::new(name);
         let (ours, mut theirs) = pair(&world.event_loop);
         let mut waiting = Box::pin(ours.readable());

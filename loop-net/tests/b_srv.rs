@@ -296,7 +296,7 @@ fn b_srv_09_s27_out_of_descriptors_pauses_accepting_for_a_second() {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}{errors}");
-    for backend in common::BACKENDS {
+    for backend in common::backends() {
         assert!(text.contains(&format!("survived on {backend}.")), "{text}{errors}");
     }
 }
@@ -599,5 +599,31 @@ fn drain_lets_connections_finish_and_aborts_the_rest_at_the_deadline() {
         let drained = world.block_on(server.drain(Duration::from_secs(3600)));
         assert_eq!((drained.finished, drained.aborted), (0, 0));
         assert!(start.elapsed() < Duration::from_secs(30));
+    });
+}
+
+/// A listener that fails for ever is reported once a second, and does not spin.
+#[test]
+fn b_srv_10_other_errors_are_reported_and_the_listener_stays() {
+    for_each_backend(|world| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let copy = listener.try_clone().unwrap();
+        let builder = world.net.server_on(listener).unwrap();
+        let probe = Probe::new();
+        let made = probe.clone();
+        let server = world.block_on(builder.bind(move || made.clone())).unwrap();
+        // Behind the server's back: accepting is not possible any more.
+        rustix::net::shutdown(&copy, rustix::net::Shutdown::Both).unwrap();
+        world.idle();
+        let reports = world.reports.take();
+        assert_eq!(reports.len(), 1, "{reports:?}");
+        assert!(reports[0].contains("accepting pauses: it failed"), "{reports:?}");
+        assert!(server.is_serving());
+        // Within the pause it is mended, and found to be.
+        rustix::net::listen(&copy, 10).unwrap();
+        // The system may have chosen another port.
+        let _peer = TcpStream::connect(copy.local_addr().unwrap()).unwrap();
+        world.until(|| probe.trace.has("made"));
+        assert_eq!(world.reports.take(), [""; 0]);
     });
 }

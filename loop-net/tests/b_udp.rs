@@ -608,7 +608,7 @@ fn an_error_in_a_hook_is_told_after_it() {
 
 #[test]
 fn closing_the_loop_reports_an_open_endpoint() {
-    for name in common::BACKENDS {
+    for name in common::backends() {
         let mut world = World::new(name);
         let transport = udp(&mut world, &Probe::new());
         let reports = world.reports.clone();

@@ -94,7 +94,7 @@ fn b_unix_02_the_file_goes_with_the_server_if_it_is_still_its_own() {
 
 #[test]
 fn b_unix_02_closing_the_loop_removes_the_file_too() {
-    for name in common::BACKENDS {
+    for name in common::backends() {
         let dir = temp_dir();
         let path = dir.path().join("server");
         let mut world = World::new(name);

@@ -182,17 +182,54 @@ impl IoHandler for Listener {
             }
             match self.socket.accept() {
                 Ok((socket, _)) => self.accepting.accepted(socket, &self.local),
-                Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
-                    Some(Errno::AGAIN) => return,
-                    Some(Errno::INTR | Errno::CONNABORTED) => {}
-                    Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                Err(error) => match trouble(&error) {
+                    Trouble::Nobody => return,
+                    Trouble::Skip => {}
+                    Trouble::One => self.report("accepting a connection failed", error),
+                    Trouble::Shortage => {
                         self.report("accepting pauses: out of resources", error);
                         return self.back_off();
                     }
-                    _ => return self.report("accepting a connection failed", error),
+                    Trouble::Listener => {
+                        self.report("accepting pauses: it failed", error);
+                        return self.back_off();
+                    }
                 },
             }
         }
+    }
+}
+
+/// Whom an error of `accept` concerns.
+enum Trouble {
+    /// Nobody waits.
+    Nobody,
+    /// A connection that is gone already, or a signal.
+    Skip,
+    /// One connection, whose network errors Linux tells here; the next may be better.
+    One,
+    /// Everybody, until there is room again (B-SRV-09).
+    Shortage,
+    /// The listener, as far as anybody knows; asking again at once would be asking for ever.
+    Listener,
+}
+
+fn trouble(error: &io::Error) -> Trouble {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::AGAIN) => Trouble::Nobody,
+        Some(Errno::INTR | Errno::CONNABORTED) => Trouble::Skip,
+        Some(
+            Errno::PROTO
+            | Errno::PERM
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::NOPROTOOPT
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            | Errno::TIMEDOUT,
+        ) => Trouble::One,
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Trouble::Shortage,
+        _ => Trouble::Listener,
     }
 }
 

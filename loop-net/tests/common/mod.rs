@@ -18,7 +18,22 @@ use loop_core::{
 use loop_net::{KeepOpen, Net, NetError, Protocol, Server, Transport, WriteState};
 use loop_selector::{Event, Events, Registry, Waker, by_name};
 
-pub const BACKENDS: [&str; 3] = ["epoll", "poll", "select"];
+/// Whatever is compiled and works here.
+pub fn backends() -> Vec<&'static str> {
+    let all = ["epoll", "poll", "select", "mio", "uring"];
+    let compiled = [true, true, true, cfg!(feature = "mio"), cfg!(feature = "uring")];
+    let mut backends = Vec::new();
+    for (name, compiled) in all.into_iter().zip(compiled) {
+        match compiled.then(|| by_name(name)) {
+            Some(Ok(_)) => backends.push(name),
+            // A kernel without io_uring.
+            Some(Err(error)) if name == "uring" => eprintln!("{error}"),
+            Some(Err(error)) => panic!("{error}"),
+            None => {}
+        }
+    }
+    backends
+}
 
 /// Ends the process if it is not dropped within a minute: a hang becomes a failure with a name.
 pub struct Watchdog(#[allow(dead_code)] mpsc::Sender<()>);
@@ -217,7 +232,7 @@ pub struct World {
 /// Runs a test in a world of each backend; nothing may be reported that the test did not take.
 pub fn for_each_backend(test: impl Fn(&mut World)) {
     let _watchdog = watchdog();
-    for name in BACKENDS {
+    for name in backends() {
         eprintln!("backend {name}");
         let mut world = World::new(name);
         assert_eq!(world.event_loop.selector_name(), name);

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Has Python's asyncio, and `socat` where it is installed, talk to the `echo_kinds` example.
+
+    ci/interop/kinds.py TARGET/release/examples/echo_kinds [MEBIBYTES]
+
+Streams over TCP and Unix sockets echo random bytes with a checksum, both ways at once; datagrams over UDP
+and Unix sockets of every size from 0 to the largest. A stale socket file is replaced, a live one refused,
+and after SIGINT the files are gone and the exit status is 0.
+"""
+
+import asyncio
+import hashlib
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+
+async def stream(reader, writer, total):
+    rng, sent, got = random.Random(1), hashlib.sha256(), hashlib.sha256()
+
+    async def send():
+        left = total
+        while left > 0:
+            chunk = rng.randbytes(min(left, rng.choice([1, 64, 5_000, 200_000])))
+            left -= len(chunk)
+            sent.update(chunk)
+            writer.write(chunk)
+            await writer.drain()
+        writer.write_eof()
+
+    sending, count = asyncio.ensure_future(send()), 0
+    while data := await reader.read(1 << 16):
+        got.update(data)
+        count += len(data)
+    await sending
+    writer.close()
+    assert count == total and sent.digest() == got.digest(), f"{count} of {total}"
+
+
+class Datagrams(asyncio.DatagramProtocol):
+    def __init__(self):
+        self.received = asyncio.Queue()
+
+    def datagram_received(self, data, addr):
+        self.received.put_nowait(data)
+
+    def error_received(self, exc):
+        self.received.put_nowait(exc)
+
+
+async def datagrams(transport, protocol, sizes):
+    rng = random.Random(2)
+    for size in sizes:
+        data = rng.randbytes(size)
+        transport.sendto(data)
+        back = await asyncio.wait_for(protocol.received.get(), 10)
+        assert back == data, f"{size} bytes came back as {back!r:.60}"
+    transport.close()
+    return len(sizes)
+
+
+async def talk(directory, tcp, udp, total):
+    await stream(*await asyncio.open_connection("127.0.0.1", tcp), total)
+    await stream(*await asyncio.open_unix_connection(f"{directory}/stream"), total)
+    print(f"asyncio: {total >> 20} MiB each way over TCP and a Unix socket")
+    loop = asyncio.get_running_loop()
+    sizes = [0, 1, 2, 100, 1_472, 1_473, 9_000, 65_000, 65_506, 65_507, 0]
+    made = await loop.create_datagram_endpoint(Datagrams, remote_addr=("127.0.0.1", udp))
+    # asyncio before 3.13.2 sends no empty datagrams.
+    udp_sizes = sizes if sys.version_info >= (3, 13, 2) else [size for size in sizes if size]
+    count = await datagrams(*made, udp_sizes)
+    ours = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.bind(f"{directory}/client")
+    ours.connect(f"{directory}/datagram")
+    made = await loop.create_datagram_endpoint(Datagrams, sock=ours)
+    unix_count = await datagrams(*made, [size for size in sizes if size])
+    print(f"asyncio: {count} datagrams over UDP and {unix_count} over a Unix socket, "
+          f"up to {max(sizes)} bytes")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plain:
+        plain.settimeout(10)
+        plain.connect(("127.0.0.1", udp))
+        plain.send(b"")
+        assert plain.recv(10) == b""
+    print("an empty datagram comes back")
+
+
+def with_socat(directory, tcp, udp):
+    if not shutil.which("socat"):
+        return print("socat is not installed")
+    text = b"through socat\n" * 1_000
+    for address in (f"TCP:127.0.0.1:{tcp}", f"UNIX-CONNECT:{directory}/stream"):
+        out = subprocess.run(["socat", "-t10", "-", address], input=text, capture_output=True,
+                             timeout=30, check=True).stdout
+        assert out == text, address
+    out = subprocess.run(["socat", "-t1", "-", f"UDP:127.0.0.1:{udp}"], input=b"datagram",
+                         capture_output=True, timeout=30, check=True).stdout
+    assert out == b"datagram"
+    print("socat: TCP, Unix and UDP")
+
+
+def main():
+    program, total = sys.argv[1], (int(sys.argv[2]) if len(sys.argv) > 2 else 16) << 20
+    with tempfile.TemporaryDirectory() as directory:
+        # What a server that died leaves behind.
+        stale = socket.socket(socket.AF_UNIX)
+        stale.bind(f"{directory}/stream")
+        stale.close()
+        server = subprocess.Popen([program, directory, "0"], stdout=subprocess.PIPE, text=True)
+        try:
+            line = server.stdout.readline()
+            ports = re.match(r"listening on 127\.0\.0\.1:(\d+), 127\.0\.0\.1:(\d+) ", line).groups()
+            tcp, udp = map(int, ports)
+            asyncio.run(talk(directory, tcp, udp, total))
+            with_socat(directory, tcp, udp)
+            second = subprocess.run([program, directory, "0"], capture_output=True, text=True,
+                                    timeout=30)
+            assert second.returncode != 0 and "in use" in second.stderr, second
+            print("a second server is refused:", second.stderr.strip().splitlines()[-1])
+            server.send_signal(signal.SIGINT)
+            assert server.wait(timeout=20) == 0
+            left = set(os.listdir(directory)) - {"client"}
+            assert not left, left
+            print("ended with 0, no file left")
+        finally:
+            if server.poll() is None:
+                server.kill()
+                server.wait()
+
+
+if __name__ == "__main__":
+    main()
