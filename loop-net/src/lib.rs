@@ -66,6 +66,7 @@
 //! | level 2: hooks | [`Protocol`], [`BufferedProtocol`], [`Transport`], [`ProtocolRef`] |
 //! | datagrams | [`DatagramBuilder`], [`DatagramProtocol`], [`DatagramTransport`] |
 //! | pipes and terminals | [`ReadPipe`], [`WritePipe`] |
+//! | child processes | [`Process`], [`Stdio`], [`ProcessProtocol`], [`ProcessTransport`] |
 //! | level 3: streams | [`StreamReader`], [`StreamWriter`], [`Lines`] |
 //! | sending files | [`SendFile`], [`Transport::send_file`], [`AsyncFd::send_file`] |
 //! | closing in order | [`Server`], [`Drained`] |
@@ -87,6 +88,7 @@ mod fd_passing;
 mod inherited;
 mod net;
 mod pipe;
+mod process;
 mod protocol;
 mod sendfile;
 mod server;
@@ -108,6 +110,7 @@ pub use error::{NetError, Rejected};
 pub use inherited::inherited_listeners;
 pub use net::Net;
 pub use pipe::{ReadPipe, WritePipe};
+pub use process::{ChildPipe, Process, ProcessBuilder, ProcessProtocol, ProcessTransport, Stdio};
 pub use protocol::{Buffered, BufferedProtocol, KeepOpen, Protocol};
 pub use sendfile::SendFile;
 pub use server::{Drained, PerCore, PerCoreDrained, Server, ServerBuilder, serve_per_core};

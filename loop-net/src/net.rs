@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::process::Command;
 use std::rc::Rc;
 
 use loop_core::LoopRef;
@@ -15,6 +16,7 @@ use crate::connect::TcpConnector;
 use crate::datagram::DatagramBuilder;
 use crate::error::Rejected;
 use crate::pipe::{ReadPipe, WritePipe};
+use crate::process::ProcessBuilder;
 use crate::server::ServerBuilder;
 use crate::sock_addr::SockAddr;
 use crate::socket::Socket;
@@ -157,6 +159,35 @@ impl Net {
     /// As [`read_pipe`](Self::read_pipe).
     pub fn write_pipe<S: Into<OwnedFd> + AsFd>(&self, source: S) -> Result<WritePipe, Rejected<S>> {
         WritePipe::new(self.shared.clone(), source)
+    }
+
+    /// A child process that runs a program; asyncio's `create_subprocess_exec` and `subprocess_exec`. The
+    /// arguments reach it as they are, whatever is in them (B-PROC-01).
+    ///
+    /// ```
+    /// # use loop_net::{Net, run, LoopRef};
+    /// use std::process::Command;
+    /// # run(async {
+    /// # let net = Net::os(&LoopRef::current());
+    /// let mut sort = net.exec(Command::new("sort")).piped().spawn().await?;
+    /// let output = sort.communicate(Some(b"pear\napple\n")).await?;
+    /// assert!(output.status.success());
+    /// assert_eq!(output.stdout, b"apple\npear\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn exec(&self, command: Command) -> ProcessBuilder {
+        ProcessBuilder::new(self.shared.clone(), command)
+    }
+
+    /// A child process that runs a command line in `/bin/sh`; asyncio's `create_subprocess_shell` and
+    /// `subprocess_shell`. Whoever puts words of others into it must quote them: [`exec`](Self::exec)
+    /// needs no quoting.
+    pub fn shell(&self, line: &str) -> ProcessBuilder {
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(line);
+        self.exec(command)
     }
 
     /// A UDP endpoint on this address; asyncio's `create_datagram_endpoint` with `local_addr`. Of several

@@ -13,4 +13,5 @@ mod writer;
 pub use lines::Lines;
 pub(crate) use protocol::StreamProtocol;
 pub use reader::{ReadError, StreamReader};
+pub(crate) use wake::Wakers;
 pub use writer::StreamWriter;
