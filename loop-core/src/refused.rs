@@ -59,6 +59,11 @@ pub struct RunAfterClose;
 /// ```
 ///
 /// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// is_send::<loop_core::Cancelled>();
+/// ```
+///
+/// ```compile_fail,E0277
 /// let remote = loop_core::EventLoop::new().unwrap().remote();
 /// let not_send = std::rc::Rc::new(());
 /// remote.call_soon(move || drop(not_send)).unwrap();
@@ -75,6 +80,9 @@ pub struct RunAfterClose;
 /// is_send_and_sync::<loop_core::RemoteFuture<std::cell::Cell<u32>>>();
 /// is_send_and_sync::<loop_core::RemoteError>();
 /// is_send_and_sync::<loop_core::Sleep>();
+/// is_send_and_sync::<loop_core::Timeout<loop_core::Sleep>>();
+/// is_send_and_sync::<loop_core::CatchCancelled<loop_core::Sleep>>();
+/// is_send_and_sync::<loop_core::Protect<loop_core::Sleep>>();
 /// is_send_and_sync::<loop_core::LoopError>();
 /// is_send_and_sync::<loop_core::TaskError>();
 /// is_send_and_sync::<loop_core::PanicError>();

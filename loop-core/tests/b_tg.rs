@@ -688,6 +688,35 @@ fn b_tg_19_dropping_the_scope_cancels_the_children_and_reports_their_late_errors
 }
 
 #[test]
+fn b_tg_19_errors_that_the_scope_had_are_reported_when_it_is_dropped() {
+    let mut event_loop = new_loop();
+    let log = Trace::new();
+    let told = log.clone();
+    event_loop.set_exception_handler(Some(Rc::new(move |_, context| {
+        told.push(context.subject.clone().unwrap_or_default());
+    })));
+    let task = event_loop.spawn(async {
+        let _: Outcome<()> = TaskGroup::scope(async |group| {
+            group.spawn(async {
+                protect(pending::<()>()).await;
+                Ok(())
+            });
+            yield_now().await;
+            group.spawn(async { Err::<(), _>("early") });
+            Ok(())
+        })
+        .await;
+    });
+    turns(&mut event_loop, 4);
+    task.abort();
+    turns(&mut event_loop, 2);
+    assert!(task.is_cancelled());
+    assert_eq!(log.take(), ["Failed(\"early\")"]);
+    event_loop.tasks()[0].abort();
+    turn(&mut event_loop);
+}
+
+#[test]
 fn c6_after_the_grace_a_group_aborts_and_tells_who_did_not_end() {
     for stubborn_body in [false, true] {
         let (mut event_loop, clock) = virtual_loop();

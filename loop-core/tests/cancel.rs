@@ -273,6 +273,66 @@ fn c5_a_point_that_is_not_being_awaited_is_not_waited_for() {
 }
 
 #[test]
+fn c5_a_point_that_is_polled_elsewhere_in_its_task_moves() {
+    let mut event_loop = new_loop();
+    let trace = Trace::new();
+    let log = trace.clone();
+    let task = event_loop.spawn(async move {
+        let mut inner = Box::pin(catch_cancelled(pending::<()>()));
+        begin(inner.as_mut()).await;
+        let outer = catch_cancelled(async {
+            let cancelled = inner.await.unwrap_err();
+            log.push("inner");
+            cancelled.propagate().await
+        });
+        let cancelled: Cancelled = match outer.await {
+            Ok(never) => never,
+            Err(cancelled) => cancelled,
+        };
+        log.push("outer");
+        cancelled.swallow();
+    });
+    turn(&mut event_loop);
+    task.cancel();
+    turns(&mut event_loop, 5);
+    assert_eq!(trace.take(), ["inner", "outer"]);
+    assert!(task.is_done() && !task.is_cancelled());
+}
+
+#[test]
+fn c5_a_marked_point_that_moves_leaves_the_request_behind() {
+    let mut event_loop = new_loop();
+    let (place, go) = (Rc::new(RefCell::new(None)), Rc::new(Cell::new(false)));
+    let (stored, flag) = (place.clone(), go.clone());
+    let first = event_loop.spawn(async move {
+        let mut point = Box::pin(catch_cancelled(pending::<()>()));
+        begin(point.as_mut()).await;
+        let mut point = Some(point);
+        // In the very step of the request the point is given away.
+        poll_fn(|_| {
+            if flag.get() {
+                *stored.borrow_mut() = point.take();
+            }
+            Poll::<()>::Pending
+        })
+        .await;
+    });
+    turn(&mut event_loop);
+    go.set(true);
+    first.cancel();
+    let given = place.clone();
+    let second = event_loop.spawn(async move {
+        let point = given.take().expect("the first task has had its step");
+        point.await.unwrap_err().swallow();
+    });
+    turns(&mut event_loop, 4);
+    assert!(first.is_cancelled() && !second.is_done());
+    second.cancel();
+    turns(&mut event_loop, 3);
+    assert!(second.is_done() && !second.is_cancelled());
+}
+
+#[test]
 fn c5_a_point_that_moved_to_another_task_is_asked_there() {
     let mut event_loop = new_loop();
     let moved = Rc::new(RefCell::new(None));
@@ -481,6 +541,102 @@ fn c7_what_is_ready_sees_no_request_and_the_task_ends_cancelled_all_the_same() {
     task.cancel();
     turns(&mut event_loop, 2);
     assert_eq!(task.take_result().unwrap().unwrap_err().to_string(), "panic \"while cleaning up\"");
+}
+
+#[test]
+fn c7_a_propagate_counts_also_if_the_body_ends_by_itself_much_later() {
+    let mut event_loop = new_loop();
+    let task = event_loop.spawn(async {
+        let propagates =
+            async { catch_cancelled(pending::<()>()).await.unwrap_err().propagate().await };
+        let keeps = async {
+            let cancelled = catch_cancelled(pending::<()>()).await.unwrap_err();
+            for _ in 0..5 {
+                yield_now().await;
+            }
+            cancelled
+        };
+        let (mut propagates, mut keeps) = (pin!(propagates), pin!(keeps));
+        // The undecided request leaves the task as its value.
+        poll_fn(|cx| {
+            let _: Poll<()> = propagates.as_mut().poll(cx);
+            keeps.as_mut().poll(cx)
+        })
+        .await
+    });
+    turn(&mut event_loop);
+    task.cancel();
+    turns(&mut event_loop, 10);
+    assert!(task.is_cancelled());
+}
+
+thread_local! {
+    static MYSELF: RefCell<Option<loop_core::TaskRef>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn c1_a_waker_that_cancels_while_a_request_is_delivered_is_heard() {
+    struct Cancels(Waker);
+    impl std::task::Wake for Cancels {
+        fn wake(self: std::sync::Arc<Self>) {
+            if let Some(task) = MYSELF.take() {
+                task.cancel_with("by the waker");
+            }
+            self.0.wake_by_ref();
+        }
+    }
+    let mut event_loop = new_loop();
+    let task = event_loop.spawn(async {
+        {
+            let mut point = pin!(catch_cancelled(pending::<()>()));
+            let caught = poll_fn(|cx| {
+                let waker = Waker::from(std::sync::Arc::new(Cancels(cx.waker().clone())));
+                point.as_mut().poll(&mut Context::from_waker(&waker))
+            });
+            caught.await.unwrap_err().swallow();
+        }
+        pending::<()>().await;
+    });
+    turn(&mut event_loop);
+    MYSELF.set(Some(task.task_ref()));
+    task.cancel_with("first");
+    turns(&mut event_loop, 3);
+    assert_eq!(reason(&task).as_deref(), Some("by the waker"));
+}
+
+#[test]
+fn a_point_that_is_dropped_on_another_thread_leaves_the_tree() {
+    struct Counted(Waker);
+    impl std::task::Wake for Counted {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.wake_by_ref();
+        }
+    }
+    let _watchdog = watchdog();
+    let mut event_loop = new_loop();
+    let kept: Rc<RefCell<Option<std::sync::Arc<Counted>>>> = Rc::default();
+    let stored = kept.clone();
+    let task = event_loop.spawn(async move {
+        let mut limited = Box::pin(timeout(Duration::from_secs(3600), pending::<()>()));
+        poll_fn(|cx| {
+            let counted = std::sync::Arc::new(Counted(cx.waker().clone()));
+            let waker = Waker::from(counted.clone());
+            assert!(limited.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            *stored.borrow_mut() = Some(counted);
+            Poll::Ready(())
+        })
+        .await;
+        std::thread::spawn(move || drop(limited)).join().unwrap();
+        yield_now().await;
+        pending::<()>().await;
+    });
+    turn(&mut event_loop);
+    turns(&mut event_loop, 2);
+    let counted = kept.take().unwrap();
+    assert_eq!(std::sync::Arc::strong_count(&counted), 1, "the tree keeps no waker");
+    task.cancel();
+    turn(&mut event_loop);
+    assert!(task.is_cancelled());
 }
 
 #[test]

@@ -104,7 +104,7 @@ pub(crate) fn unbind(inner: &Inner, task: TaskKey, node: NodeId) {
         if !tree.has(node) {
             return;
         }
-        (tree.remove(node.index), !tree.backs.is_empty())
+        (tree.remove(node.index), tree.is_waiting())
     };
     if waiting {
         attend(inner, task);
@@ -234,7 +234,7 @@ impl Here {
             let mut tree = self.tree.borrow_mut();
             tree.node(self.node).act.as_ref()?;
             tree.reached = true;
-            (tree.unmark(self.node), !tree.backs.is_empty())
+            (tree.unmark(self.node), tree.is_waiting())
         };
         // Nodes above may have waited for this.
         if waiting {
@@ -279,7 +279,7 @@ impl Here {
     pub(crate) fn release(&self) -> Option<Request> {
         let (held, waiting) = {
             let mut tree = self.tree.borrow_mut();
-            (tree.release(self.node), !tree.backs.is_empty())
+            (tree.release(self.node), tree.is_waiting())
         };
         if waiting {
             attend(&self.inner, self.task);

@@ -120,7 +120,7 @@ impl Cancelled {
         let Some(inner) = current::find(self.loop_id) else { return };
         let Some(tree) = tree(&inner, self.task) else { return };
         let Some(home) = tree.borrow_mut().take_token(index, serial) else { return };
-        let mut waiting = !tree.borrow().backs.is_empty();
+        let mut waiting = tree.borrow().is_waiting();
         f(&tree, home, &mut waiting);
         if waiting {
             attend(&inner, self.task);

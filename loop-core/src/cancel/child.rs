@@ -212,18 +212,18 @@ impl<E> Shared<E> {
         self.phase.set(Phase::Over);
         self.errors.take()
     }
+}
 
-    /// The scope is dropped: its children are cancelled, and nobody waits.
+impl<E: fmt::Debug> Shared<E> {
+    /// The scope is dropped: its children are cancelled, and nobody waits, nor reads what came so far.
     pub(super) fn abandon(&self) {
         if self.phase.replace(Phase::Over) == Phase::Open {
             self.each(None, |child| _ = child.cancel());
         }
         let errors = self.errors.take();
-        drop(errors);
+        errors.iter().for_each(report_late);
     }
-}
 
-impl<E: fmt::Debug> Shared<E> {
     /// Notes an error, of the child with this number or of the body, and ends the group.
     pub(super) fn fail(&self, error: ChildError<E>, child: Option<usize>) {
         if self.is_over() {

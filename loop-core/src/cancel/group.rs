@@ -152,7 +152,11 @@ enum Grace {
 pin_project! {
     /// The future of [`TaskGroup::scope`].
     #[must_use = "futures do nothing unless they are awaited"]
-    pub struct GroupScope<E: 'static, R, B, F> {
+    pub struct GroupScope<E, R, B, F>
+    where
+        E: fmt::Debug,
+        E: 'static,
+    {
         body: Option<B>,
         #[pin]
         future: Option<F>,
@@ -168,15 +172,15 @@ pin_project! {
 }
 
 /// Cancels the children of a scope that is dropped before its end.
-struct Abandon<E: 'static>(Rc<Shared<E>>);
+struct Abandon<E: fmt::Debug + 'static>(Rc<Shared<E>>);
 
-impl<E: 'static> Drop for Abandon<E> {
+impl<E: fmt::Debug + 'static> Drop for Abandon<E> {
     fn drop(&mut self) {
         self.0.abandon();
     }
 }
 
-impl<E: 'static, R, B, F> GroupScope<E, R, B, F> {
+impl<E: fmt::Debug + 'static, R, B, F> GroupScope<E, R, B, F> {
     /// How long the body and the children may take to end once the group is ending. What is left then is
     /// aborted, and reported as a warning (contract C6). Without this there is no limit.
     pub fn grace(mut self, limit: Duration) -> Self {
@@ -275,7 +279,7 @@ fn is_over(grace: &mut Grace, cx: &mut Context<'_>) -> bool {
     over
 }
 
-impl<E, R, B, F> fmt::Debug for GroupScope<E, R, B, F> {
+impl<E: fmt::Debug, R, B, F> fmt::Debug for GroupScope<E, R, B, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GroupScope").field("children", &self.abandon.0.len()).finish()
     }

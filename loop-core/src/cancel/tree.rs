@@ -70,6 +70,11 @@ impl Tree {
         self.nodes.get(id.index as usize).is_some_and(|node| node.serial == id.serial)
     }
 
+    /// Whether something that came back waits for others to decide.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.backs.is_empty()
+    }
+
     fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         self.serial

@@ -8,7 +8,7 @@ use super::node::ROOT;
 use crate::guard;
 use crate::inner::Inner;
 use crate::loop_ref::LoopRef;
-use crate::task::{Asked, TaskKey, attend, while_queued};
+use crate::task::{Asked, TaskKey, attend, attend_later, while_queued};
 
 /// What is to be done with the body.
 pub(crate) enum Turn {
@@ -30,13 +30,13 @@ pub(crate) fn begin_step(lp: &LoopRef, task: TaskKey, asked: Asked) -> Turn {
     let Some(tree) = tree(&lp.inner, task) else {
         return reason.map_or(Turn::Poll, Turn::Cancel);
     };
-    let (delivery, marked) = {
+    let (delivery, marked, waits) = {
         let mut tree = tree.borrow_mut();
         if let Some(reason) = reason {
             tree.ask(ROOT, reason);
         }
         let delivery = tree.deliver();
-        (delivery, tree.node(ROOT.index).marked > 0)
+        (delivery, tree.node(ROOT.index).marked > 0, tree.is_waiting())
     };
     // The task's own waker is among them: it is to find the task queued.
     while_queued(&lp.inner, task, || {
@@ -44,6 +44,10 @@ pub(crate) fn begin_step(lp: &LoopRef, task: TaskKey, asked: Asked) -> Turn {
             guard::wake(lp, waker);
         }
     });
+    if waits {
+        // For the step in which the body ends, whatever comes before (C7).
+        attend_later(&lp.inner, task);
+    }
     match delivery.cancelled {
         Some(request) => Turn::Cancel(request.reason),
         None if marked => Turn::Watch,

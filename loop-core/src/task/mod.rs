@@ -20,7 +20,7 @@ pub(crate) use builder::InContext;
 pub(crate) use cell::{TaskKey, TaskTable};
 pub(crate) use request::Asked;
 pub(crate) use spawn::{add_root, remove_root};
-pub(crate) use step::{Advance, attend, while_queued};
+pub(crate) use step::{Advance, attend, attend_later, while_queued};
 pub(crate) use step::{Root, drop_all, schedule, step};
 pub(crate) use task_ref::find;
 

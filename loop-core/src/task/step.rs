@@ -48,10 +48,15 @@ pub(crate) fn schedule(inner: &Inner, key: TaskKey) {
 
 /// As [`schedule`], and has the step look at requests.
 pub(crate) fn attend(inner: &Inner, key: TaskKey) {
+    attend_later(inner, key);
+    schedule(inner, key);
+}
+
+/// Has the next step look at requests, whenever that comes.
+pub(crate) fn attend_later(inner: &Inner, key: TaskKey) {
     if let Some(entry) = inner.tasks.borrow_mut().get_mut(key) {
         entry.state |= ATTEND;
     }
-    schedule(inner, key);
 }
 
 /// Runs `f` as if the task that begins a step were still queued: waking it does nothing.
@@ -64,6 +69,10 @@ pub(crate) fn while_queued(inner: &Inner, key: TaskKey, f: impl FnOnce()) {
     set(QUEUED);
     f();
     set(RUNNING);
+    // A waker may have asked for something that the step after this one has to deliver.
+    if has(inner, key, ATTEND) {
+        schedule(inner, key);
+    }
 }
 
 /// Makes a task current until dropped.
@@ -191,7 +200,7 @@ fn suspend(inner: &Inner, key: TaskKey, stage: Stage) {
     entry.body = body;
     entry.values = values;
     let woken = entry.state & WOKEN != 0;
-    entry.state = if woken { QUEUED | entry.state & ATTEND } else { 0 };
+    entry.state = if woken { QUEUED } else { 0 } | entry.state & ATTEND;
     if waker.is_kept() {
         entry.waker = Some(waker);
     } else {
