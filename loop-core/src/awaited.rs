@@ -29,11 +29,10 @@ thread_local! {
 /// struct Latch { site: &'static Location<'static>, waiter: RefCell<Option<Waker>>, listing: Listing }
 ///
 /// impl Awaited for Latch {
-///     fn waits_for(&self) -> Vec<WaitsFor> {
-///         vec![WaitsFor::object("latch", self.site)]
-///     }
-///     fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
-///         self.waiter.borrow().iter().for_each(visit);
+///     fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
+///         if let Some(waker) = &*self.waiter.borrow() {
+///             visit(waker, WaitsFor::object("latch", self.site));
+///         }
 ///     }
 /// }
 ///
@@ -52,11 +51,9 @@ thread_local! {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Awaited {
-    /// What those who wait here wait for: one thing for most, the tasks of it for a group.
-    fn waits_for(&self) -> Vec<WaitsFor>;
-
-    /// Shows the wakers of those who wait now. They are only looked at, with no user code run.
-    fn each_waker(&self, visit: &mut dyn FnMut(&Waker));
+    /// Shows the waker of each who waits now, and what for; once for each thing if it waits for several.
+    /// The wakers are only looked at, with no user code run.
+    fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor));
 }
 
 const NONE: u32 = u32::MAX;

@@ -59,11 +59,8 @@ struct Waiting {
 }
 
 impl Awaited for Waiting {
-    fn waits_for(&self) -> Vec<WaitsFor> {
-        vec![WaitsFor::object("delay queue", self.site)]
-    }
-
-    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+    fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
+        let visit = &mut |waker: &Waker| visit(waker, WaitsFor::object("delay queue", self.site));
         self.waiters.each_waker(visit);
     }
 }

@@ -96,12 +96,10 @@ struct Wait {
 }
 
 impl Awaited for Wait {
-    fn waits_for(&self) -> Vec<WaitsFor> {
-        vec![WaitsFor::Descriptor { fd: self.fd, interest: self.direction.interest() }]
-    }
-
-    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
-        self.waker.borrow().iter().for_each(visit);
+    fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
+        if let Some(waker) = &*self.waker.borrow() {
+            visit(waker, WaitsFor::Descriptor { fd: self.fd, interest: self.direction.interest() });
+        }
     }
 }
 

@@ -73,11 +73,8 @@ struct State<T, E> {
 }
 
 impl<T, E> Awaited for State<T, E> {
-    fn waits_for(&self) -> Vec<WaitsFor> {
-        vec![WaitsFor::object("future", self.site)]
-    }
-
-    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+    fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
+        let visit = &mut |waker: &Waker| visit(waker, WaitsFor::object("future", self.site));
         self.waiters.each_waker(visit);
     }
 }

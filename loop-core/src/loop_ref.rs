@@ -191,7 +191,7 @@ impl LoopRef {
     ///
     /// In debug mode a callback or task step that takes
     /// [`slow_callback_duration`](Self::set_slow_callback_duration) or longer is reported as a
-    /// warning; that costs two clock reads each. Every wait of the loop that is not one of no time is
+    /// warning; that costs two clock reads and an allocation each, some 100 ns. Every wait of the loop that is not one of no time is
     /// reported too, with its duration, timeout and number of events: as [`Severity::Info`] from one
     /// second on, else as [`Severity::Debug`]; one that only timed out below a second is not (B-DBG-07).
     /// Locks note who holds them, for a [`dump`](Self::dump).

@@ -124,7 +124,8 @@ impl LoopRef {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// While it is on, a callback costs two uncontended locks and a clock read more, some 100 ns.
+    /// While it is on, a callback costs two uncontended locks, a clock read and an allocation
+    /// more, some 100 ns, and a step of a task some 150 ns.
     ///
     /// # Errors
     /// If no thread can be had.

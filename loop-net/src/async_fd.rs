@@ -5,10 +5,10 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-use loop_core::{Interest, IoHandler, LoopRef, Readiness, Token};
+use loop_core::{Awaited, Interest, IoHandler, Listing, LoopRef, Readiness, Token, WaitsFor};
 
 use crate::error::{Rejected, named};
 
@@ -69,7 +69,7 @@ impl<S: AsFd + 'static> AsyncFd<S> {
                 lp: lp.clone(),
                 source: Some(Rc::new(source)),
                 fd,
-                waits: Rc::new(Waits::new(lp.clone())),
+                waits: Rc::new(Waits::new(lp.clone(), fd)),
                 was_blocking,
             }),
             Err(error) => {
@@ -193,6 +193,7 @@ impl<S: AsFd + 'static> AsyncFd<S> {
         let slot = self.waits.slot(direction);
         slot.check(self.fd)?;
         slot.begin();
+        self.waits.listing.enter(|| Rc::downgrade(&self.waits) as Weak<dyn Awaited>);
         let wait = Wait { owner: self, direction };
         self.want()?;
         poll_fn(|cx| slot.poll(cx)).await;
@@ -269,6 +270,8 @@ pub(crate) fn set_nonblocking(fd: &impl AsFd, on: bool) -> io::Result<bool> {
 /// Who waits for a descriptor, a direction each.
 struct Waits {
     lp: LoopRef,
+    fd: RawFd,
+    listing: Listing,
     /// Kept from the first wait on, silent while nobody waits.
     token: Cell<Option<Token>>,
     read: Slot,
@@ -285,8 +288,15 @@ struct Slot {
 }
 
 impl Waits {
-    fn new(lp: LoopRef) -> Waits {
-        Waits { lp, token: Cell::new(None), read: Slot::default(), write: Slot::default() }
+    fn new(lp: LoopRef, fd: RawFd) -> Waits {
+        Waits {
+            lp,
+            fd,
+            listing: Listing::new(),
+            token: Cell::new(None),
+            read: Slot::default(),
+            write: Slot::default(),
+        }
     }
 
     fn slot(&self, direction: Direction) -> &Slot {
@@ -308,6 +318,16 @@ impl Waits {
     /// Tells the loop what is wanted by now. `false` if nothing is registered yet.
     fn tell(&self) -> bool {
         self.token.get().is_some_and(|token| self.lp.set_interest(token, self.interest()))
+    }
+}
+
+impl Awaited for Waits {
+    fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
+        for (slot, interest) in [(&self.read, Interest::READ), (&self.write, Interest::WRITE)] {
+            if let Some(waker) = &*slot.waker.borrow() {
+                visit(waker, WaitsFor::Descriptor { fd: self.fd, interest });
+            }
+        }
     }
 }
 

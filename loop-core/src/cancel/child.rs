@@ -86,16 +86,14 @@ pub(super) struct Shared<E> {
 }
 
 impl<E> Awaited for Shared<E> {
-    fn waits_for(&self) -> Vec<WaitsFor> {
+    /// For its children.
+    fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
         let children = self.children.borrow();
-        children
-            .iter()
-            .filter_map(|(_, child)| Some(WaitsFor::Task(child.as_ref()?.id())))
-            .collect()
-    }
-
-    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
-        self.waker.borrow().iter().for_each(visit);
+        if let Some(waker) = &*self.waker.borrow() {
+            for child in children.iter().filter_map(|(_, child)| child.as_ref()) {
+                visit(waker, WaitsFor::Task(child.id()));
+            }
+        }
     }
 }
 

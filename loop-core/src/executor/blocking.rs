@@ -24,13 +24,11 @@ struct Shared<F, T> {
 }
 
 impl<F, T> Awaited for Shared<F, T> {
-    fn waits_for(&self) -> Vec<WaitsFor> {
-        vec![WaitsFor::object("blocking work", self.site)]
-    }
-
-    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
-        if let State::Queued { waker, .. } | State::Running { waker } = &*self.lock() {
-            waker.iter().for_each(visit);
+    fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
+        if let State::Queued { waker: Some(waker), .. } | State::Running { waker: Some(waker) } =
+            &*self.lock()
+        {
+            visit(waker, WaitsFor::object("blocking work", self.site));
         }
     }
 }

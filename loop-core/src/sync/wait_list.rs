@@ -73,15 +73,11 @@ impl Shared {
 }
 
 impl Awaited for Shared {
-    fn waits_for(&self) -> Vec<WaitsFor> {
+    fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
         let (kind, site, holder) = (self.kind, self.site, self.holder.get());
-        vec![WaitsFor::Object { kind, site, holder }]
-    }
-
-    fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
         for (_, place) in &self.places.borrow().queue {
             if let Place::Waiting(waker) = place {
-                visit(waker);
+                visit(waker, WaitsFor::Object { kind, site, holder });
             }
         }
     }

@@ -2,9 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::rc::Rc;
+use std::os::fd::RawFd;
+use std::rc::{Rc, Weak};
+use std::task::Waker;
 
-use loop_core::LoopError;
+use loop_core::{Awaited, Interest, Listing, LoopError, WaitsFor};
 
 use super::buffer::Buffer;
 use super::reader::StreamReader;
@@ -36,6 +38,17 @@ pub(crate) struct Stream {
     pub(crate) reader: ReaderWaker,
     /// Whoever waits for room to write, or for the end of the connection.
     pub(crate) writers: Wakers,
+    /// Of the connection; -1 before there is one.
+    fd: Cell<RawFd>,
+    listing: Listing,
+}
+
+impl Awaited for Stream {
+    fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
+        let waits_for = |interest| WaitsFor::Descriptor { fd: self.fd.get(), interest };
+        self.reader.show(|waker| visit(waker, waits_for(Interest::READ)));
+        self.writers.show(|waker| visit(waker, waits_for(Interest::WRITE)));
+    }
 }
 
 impl Stream {
@@ -51,7 +64,14 @@ impl Stream {
             unread: Cell::new(false),
             reader: ReaderWaker::default(),
             writers: Wakers::default(),
+            fd: Cell::new(-1),
+            listing: Listing::new(),
         })
+    }
+
+    /// Before a wait: gives it a name in dumps.
+    pub(crate) fn enter(self: &Rc<Self>) {
+        self.listing.enter(|| Rc::downgrade(self) as Weak<dyn Awaited>);
     }
 
     /// The connection is over.
@@ -113,6 +133,7 @@ impl StreamProtocol {
 impl Protocol for StreamProtocol {
     fn connection_made(&mut self, transport: &Transport) {
         self.transport = Some(transport.clone());
+        self.stream.fd.set(transport.socket().fileno().unwrap_or(-1));
         if let Some(on_connect) = self.on_connect.take() {
             let reader = StreamReader::new(self.stream.clone(), transport.clone());
             on_connect(reader, StreamWriter::new(self.stream.clone(), transport.clone()));

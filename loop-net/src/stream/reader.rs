@@ -349,6 +349,7 @@ impl StreamReader {
             return Poll::Ready(Ok(len));
         }
         stream.need_more(&self.transport);
+        stream.enter();
         stream.reader.wait(cx);
         Poll::Pending
     }

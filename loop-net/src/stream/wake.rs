@@ -18,6 +18,15 @@ impl ReaderWaker {
         self.waits.set(true);
     }
 
+    /// Shows the waker if the task waits, for those who ask.
+    pub(crate) fn show(&self, visit: impl FnOnce(&Waker)) {
+        let waker = self.waker.take();
+        if let Some(waker) = waker.as_ref().filter(|_| self.waits.get()) {
+            visit(waker);
+        }
+        self.waker.set(waker);
+    }
+
     pub(crate) fn wake(&self) {
         if !self.waits.replace(false) {
             return;
@@ -44,6 +53,11 @@ impl Wakers {
         }
         let waker = cx.waker().clone();
         self.0.borrow_mut().push(waker);
+    }
+
+    /// Shows the wakers, for those who ask.
+    pub(crate) fn show(&self, visit: impl FnMut(&Waker)) {
+        self.0.borrow().iter().for_each(visit);
     }
 
     pub(crate) fn wake(&self) {

@@ -70,6 +70,7 @@ impl StreamWriter {
             if !stream.full.get() {
                 return Poll::Ready(Ok(()));
             }
+            stream.enter();
             stream.writers.wait(cx);
             Poll::Pending
         })
@@ -99,6 +100,7 @@ impl StreamWriter {
             return Poll::Ready(Err(error));
         }
         if self.stream.full.get() && !self.stream.lost.get() {
+            self.stream.enter();
             self.stream.writers.wait(cx);
             return Poll::Pending;
         }
@@ -139,6 +141,7 @@ impl StreamWriter {
             if stream.lost.get() {
                 return Poll::Ready(stream.failure().map_or(Ok(()), Err));
             }
+            stream.enter();
             stream.writers.wait(cx);
             Poll::Pending
         })
