@@ -1,16 +1,14 @@
-//! This project's loop: callbacks, tasks, calls from another thread.
+//! This project's loop: callbacks, and calls from another thread.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{EventLoop, LoopError, LoopRef, spawn, yield_now};
+use loop_core::{EventLoop, LoopError, LoopRef};
 use loop_selector::{available, by_name};
 
 use super::callback_queue::CallbackQueue;
 use super::hub::{Hub, Post, Tally};
-use crate::sample::{Lap, Wrong};
+use crate::sample::Wrong;
 
 /// The subject's name: with the best backend of this system, whatever the environment says.
 pub(crate) fn name() -> String {
@@ -21,7 +19,7 @@ fn best() -> &'static str {
     available()[0]
 }
 
-fn event_loop() -> Result<EventLoop, Wrong> {
+pub(crate) fn event_loop() -> Result<EventLoop, Wrong> {
     Ok(EventLoop::builder().selector(by_name(best())?).build()?)
 }
 
@@ -44,28 +42,6 @@ impl CallbackQueue for Callbacks {
     fn run(&mut self) {
         self.0.run_once(Some(Duration::ZERO)).expect("the loop is open, and the only one");
     }
-}
-
-/// `batches` times: spawns `batch` tasks, waits until all have run.
-pub(crate) fn tasks(batches: u64, batch: u64) -> Result<Lap, Wrong> {
-    let mut event_loop = event_loop()?;
-    let ran = Rc::new(Cell::new(0));
-    let (lap, done) = Lap::time(batches * batch, || {
-        event_loop.run_until_complete(async {
-            for done in 1..=batches {
-                for _ in 0..batch {
-                    let ran = Rc::clone(&ran);
-                    drop(spawn(async move { ran.set(ran.get() + 1) }));
-                }
-                while ran.get() < done * batch {
-                    yield_now().await;
-                }
-            }
-        })
-    });
-    done.map_err(wrong)?;
-    Wrong::unless_equal("tasks that ran", ran.get(), batches * batch)?;
-    Ok(lap)
 }
 
 /// Each message is a callback of its own. The selector is the one of that name.

@@ -1,5 +1,6 @@
 //! The subjects, each behind the small trait of its kind, so that a workload is written once.
 
+pub(crate) mod async_executor;
 pub(crate) mod async_task;
 pub(crate) mod btree_map;
 pub(crate) mod callback_queue;
@@ -13,15 +14,18 @@ pub(crate) mod keyed_queues;
 pub(crate) mod layouts;
 pub(crate) mod lazy;
 pub(crate) mod loop_core;
+pub(crate) mod loop_core_tasks;
 pub(crate) mod loop_net;
 pub(crate) mod loop_selector;
 pub(crate) mod mio;
 pub(crate) mod polling;
 pub(crate) mod rustix_epoll;
+pub(crate) mod sleeping;
 pub(crate) mod std_boxes;
 pub(crate) mod timer_heap;
 pub(crate) mod timer_store;
 pub(crate) mod timer_wheels;
 pub(crate) mod tokio;
 pub(crate) mod tokio_sleep;
+pub(crate) mod tokio_tasks;
 pub(crate) mod waiting;

@@ -1,9 +1,7 @@
-//! tokio's current-thread runtime: tasks, messages from another thread, an echo server.
+//! tokio's current-thread runtime: messages from another thread, an echo server.
 
-use std::cell::Cell;
 use std::io;
 use std::net::Ipv4Addr;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,35 +9,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{LocalSet, spawn_local, yield_now};
+use tokio::task::yield_now;
 
 use super::echo_server::Ready;
 use super::hub::{Hub, Post, Tally};
-use crate::sample::{Lap, Wrong};
+use crate::sample::Wrong;
 
-fn runtime() -> io::Result<Runtime> {
+pub(crate) fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
-}
-
-/// `batches` times: spawns `batch` tasks that are not `Send`, waits until all have run.
-pub(crate) fn local_tasks(batches: u64, batch: u64) -> Result<Lap, Wrong> {
-    let runtime = runtime()?;
-    let ran = Rc::new(Cell::new(0));
-    let (lap, ()) = Lap::time(batches * batch, || {
-        LocalSet::new().block_on(&runtime, async {
-            for done in 1..=batches {
-                for _ in 0..batch {
-                    let ran = Rc::clone(&ran);
-                    drop(spawn_local(async move { ran.set(ran.get() + 1) }));
-                }
-                while ran.get() < done * batch {
-                    yield_now().await;
-                }
-            }
-        });
-    });
-    Wrong::unless_equal("tasks that ran", ran.get(), batches * batch)?;
-    Ok(lap)
 }
 
 /// Messages arrive through a channel without bound: cheaper here than a task for each.

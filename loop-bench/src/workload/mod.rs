@@ -7,6 +7,8 @@ mod ready;
 mod selector_bars;
 mod selector_loads;
 mod selectors;
+mod sleep;
+mod tasks;
 mod timer_bars;
 mod timer_loads;
 mod timer_order;
@@ -47,7 +49,7 @@ impl Workload {
         },
         Self {
             name: "ready",
-            about: "the ready queue: callback, task",
+            about: "the ready queue: callback",
             bars: ready::BARS,
             contests: ready::contests,
             derived: nothing,
@@ -58,6 +60,22 @@ impl Workload {
             about: "timer stores alone: insert_pop, ordered, churn, cancel99, hold, reschedule, overtake",
             bars: timer_bars::BARS,
             contests: timers::contests,
+            derived: nothing,
+            probes: &[],
+        },
+        Self {
+            name: "tasks",
+            about: "tasks: spawn, yield, handover",
+            bars: tasks::BARS,
+            contests: tasks::contests,
+            derived: nothing,
+            probes: &[],
+        },
+        Self {
+            name: "sleep",
+            about: "sleeps that are dropped before their time: fresh, replaced",
+            bars: &[],
+            contests: sleep::contests,
             derived: nothing,
             probes: &[],
         },
