@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use common::{World, for_each_backend, is_open, listener, reset, text};
+use common::{World, for_each_backend, for_each_kind, is_open, listener, reset, text};
 use loop_core::yield_now;
 use loop_net::{ReadError, StreamReader, StreamWriter, WriteState};
 
@@ -19,6 +19,12 @@ const LIMIT: usize = 64 * 1024;
 
 /// A stream and its peer.
 fn open(world: &mut World) -> (StreamReader, StreamWriter, TcpStream) {
+    if world.unix {
+        let (ours, peer) = common::unix_pair();
+        let adopted = world.net.adopt(ours).unwrap();
+        let (reader, writer) = world.block_on(adopted.open_stream()).unwrap();
+        return (reader, writer, peer);
+    }
     let (listener, addr) = listener();
     let stream = world.net.tcp_connect(addr).open_stream();
     let (reader, writer) = world.block_on(stream).unwrap();
@@ -80,7 +86,7 @@ fn overrun<T: std::fmt::Debug>(result: Result<T, ReadError>) -> usize {
 
 #[test]
 fn b_str_01_read_waits_only_while_nothing_is_there() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, _writer, mut peer) = open(world);
         world.block_on(async {
             assert_eq!(reader.read(0).await.unwrap(), b"");
@@ -97,7 +103,7 @@ fn b_str_01_read_waits_only_while_nothing_is_there() {
 
 #[test]
 fn b_str_01_read_into_fills_what_it_is_lent() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, _writer, mut peer) = open(world);
         world.block_on(async {
             let mut lent = [0; 4];
@@ -116,7 +122,7 @@ fn b_str_01_read_into_fills_what_it_is_lent() {
 
 #[test]
 fn b_str_02_read_to_end_takes_however_much_there_is() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let data: Vec<u8> = (0..20 * LIMIT).map(|i| (i / 7) as u8).collect();
         let (mut reader, _writer) = holding(world, &data);
         assert!(world.block_on(reader.read_to_end()).unwrap() == data);
@@ -126,7 +132,7 @@ fn b_str_02_read_to_end_takes_however_much_there_is() {
 
 #[test]
 fn b_str_03_read_exact_takes_that_many_or_says_how_many() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let data: Vec<u8> = (0..5 * LIMIT).map(|i| (i / 7) as u8).collect();
         let (mut reader, _writer) = holding(world, &data);
         world.block_on(async {
@@ -143,7 +149,7 @@ fn b_str_03_read_exact_takes_that_many_or_says_how_many() {
 
 #[test]
 fn b_str_04_read_until_includes_the_separator_wherever_chunks_end() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let text = b"one--two--three-x----tail";
         for size in [1, 2, 3, 5, text.len()] {
             let (mut reader, _writer, peer) = open(world);
@@ -161,7 +167,7 @@ fn b_str_04_read_until_includes_the_separator_wherever_chunks_end() {
 
 #[test]
 fn b_str_05_the_end_before_the_separator_consumes_the_buffer() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, _writer) = holding(world, b"no end");
         world.block_on(async {
             assert_eq!(incomplete(reader.read_until(b"\n").await), (b"no end".to_vec(), None));
@@ -173,7 +179,7 @@ fn b_str_05_the_end_before_the_separator_consumes_the_buffer() {
 
 #[test]
 fn b_str_06_the_limit_is_for_the_data_without_its_separator() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let mut data = vec![b'x'; LIMIT];
         data.extend_from_slice(b"\r\n");
         data.extend(vec![b'y'; LIMIT + 1]);
@@ -194,7 +200,7 @@ fn b_str_06_the_limit_is_for_the_data_without_its_separator() {
 
 #[test]
 fn b_str_06_without_a_separator_consumed_holds_none() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, _writer, mut peer) = open(world);
         peer.write_all(&vec![b'x'; LIMIT + 5]).unwrap();
         peer.write_all(b"\r").unwrap();
@@ -211,7 +217,7 @@ fn b_str_06_without_a_separator_consumed_holds_none() {
 
 #[test]
 fn b_str_07_an_empty_separator_is_refused() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, _writer) = holding(world, b"x");
         let error = world.block_on(reader.read_until(b"")).unwrap_err();
         assert!(matches!(error, ReadError::InvalidSeparator));
@@ -222,7 +228,7 @@ fn b_str_07_an_empty_separator_is_refused() {
 
 #[test]
 fn b_str_08_lines() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, _writer) = holding(world, b"one\n\ntwo\r\nlast");
         world.block_on(async {
             for line in ["one\n", "\n", "two\r\n", "last"] {
@@ -236,7 +242,7 @@ fn b_str_08_lines() {
 
 #[test]
 fn b_str_08_a_line_over_the_limit_is_discarded_and_reading_resumes() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         // Its end is known: the line goes.
         let (mut reader, _writer, mut peer) = open(world);
         let long = vec![b'x'; LIMIT + 1];
@@ -285,7 +291,7 @@ fn b_str_09_an_error_is_raised_by_every_later_read() {
 
 #[test]
 fn b_str_10_at_eof_is_the_end_and_an_empty_buffer() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, _writer, mut peer) = open(world);
         assert!(!reader.at_eof());
         peer.write_all(b"xy").unwrap();
@@ -303,7 +309,7 @@ fn b_str_10_at_eof_is_the_end_and_an_empty_buffer() {
 
 #[test]
 fn b_str_12_a_dropped_read_consumes_nothing() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, _writer, mut peer) = open(world);
         peer.write_all(b"abc").unwrap();
         world.block_on(async {
@@ -321,7 +327,7 @@ fn b_str_12_a_dropped_read_consumes_nothing() {
 
 #[test]
 fn b_str_13_a_full_buffer_pauses_the_transport_and_reading_resumes_it() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, writer, peer) = open(world);
         let total = 64 << 20;
         let sender = std::thread::spawn(move || {
@@ -364,7 +370,7 @@ fn stuff(writer: &StreamWriter) -> usize {
 
 #[test]
 fn b_str_15_write_never_waits_and_drain_only_while_paused() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (_reader, writer, mut peer) = open(world);
         world.block_on(async {
             writer.write(b"a");
@@ -457,7 +463,7 @@ fn b_str_18_wait_closed_completes_with_the_loss() {
 
 #[test]
 fn b_str_19_closing_the_writer_ends_the_reader() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, writer, mut peer) = open(world);
         peer.write_all(b"abc").unwrap();
         world.block_on(async {
@@ -472,7 +478,7 @@ fn b_str_19_closing_the_writer_ends_the_reader() {
 
 #[test]
 fn b_str_20_after_the_peers_end_we_may_write() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, writer, mut peer) = open(world);
         peer.shutdown(Shutdown::Write).unwrap();
         world.block_on(async {
@@ -489,7 +495,7 @@ fn b_str_20_after_the_peers_end_we_may_write() {
 
 #[test]
 fn b_str_21_handlers_are_tasks_whose_errors_are_reported() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let held: Rc<RefCell<Vec<StreamWriter>>> = Rc::default();
         let kept = held.clone();
         let server = world.net.tcp_server("127.0.0.1:0").serve_streams(
@@ -537,7 +543,7 @@ fn b_str_21_handlers_are_tasks_whose_errors_are_reported() {
 
 #[test]
 fn b_str_21_a_cancelled_handler_closes_its_connection() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let handler = async |mut reader: StreamReader, _writer: StreamWriter| {
             let _ = reader.read_to_end().await;
         };
@@ -557,7 +563,7 @@ fn b_str_21_a_cancelled_handler_closes_its_connection() {
 
 #[test]
 fn b_str_22_dropping_the_writer_flushes_and_closes() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (_reader, writer, mut peer) = open(world);
         let written = stuff(&writer);
         drop(writer);
@@ -567,7 +573,7 @@ fn b_str_22_dropping_the_writer_flushes_and_closes() {
 
 #[test]
 fn b_str_22_halves_outlive_the_loop() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (mut reader, writer, mut peer) = open(world);
         world.event_loop.close();
         assert_eq!(world.reports.take(), ["a connection was open when its loop closed"]);
@@ -594,7 +600,7 @@ fn b_str_22_halves_outlive_the_loop() {
 
 #[test]
 fn a_dropped_reader_throws_away_and_still_sees_the_end() {
-    for_each_backend(|world| {
+    for_each_kind(|world| {
         let (reader, writer, mut peer) = open(world);
         drop(reader);
         for _ in 0..64 {

@@ -227,6 +227,8 @@ pub struct World {
     pub net: Net,
     pub reports: Trace,
     pub log: Log,
+    /// Connections of [`World::accept`] go over Unix sockets.
+    pub unix: bool,
 }
 
 /// Runs a test in a world of each backend; nothing may be reported that the test did not take.
@@ -241,13 +243,29 @@ pub fn for_each_backend(test: impl Fn(&mut World)) {
     }
 }
 
+/// Runs a test in a world of each backend, with connections over TCP and then over Unix sockets.
+pub fn for_each_kind(test: impl Fn(&mut World)) {
+    for_each_backend(&test);
+    for_each_backend(|world| {
+        world.unix = true;
+        test(world);
+    });
+}
+
+/// The ends of a connection over a Unix socket. The standard library's `TcpStream` reads and writes any
+/// stream socket.
+pub fn unix_pair() -> (std::os::fd::OwnedFd, TcpStream) {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    (ours.into(), TcpStream::from(std::os::fd::OwnedFd::from(theirs)))
+}
+
 impl World {
     pub fn new(backend: &str) -> World {
         let (selector, log) = LogSelector::new(backend);
         let event_loop = EventLoop::builder().selector(selector).build().unwrap();
         let net = Net::os(&event_loop);
         let reports = reports(&event_loop);
-        World { event_loop, net, reports, log }
+        World { event_loop, net, reports, log, unix: false }
     }
 
     /// One iteration that does not wait.
@@ -283,6 +301,17 @@ impl World {
     /// A connection with `probe` on our side, `connection_made` called, and its peer. The server that
     /// accepted it is closed already.
     pub fn accept(&mut self, probe: &Probe) -> (Transport, TcpStream) {
+        if self.unix {
+            let dir = temp_dir();
+            let path = dir.path().join("server");
+            let (builder, made) = (self.net.unix_server(path.as_path()), probe.clone());
+            let server = self.block_on(builder.bind(move || made.clone())).unwrap();
+            let peer = std::os::unix::net::UnixStream::connect(&path).unwrap();
+            self.until(|| probe.transport().is_some());
+            drop(server);
+            let peer = std::os::fd::OwnedFd::from(peer);
+            return (probe.transport().unwrap(), TcpStream::from(peer));
+        }
         let server = self.serve(probe);
         let peer = TcpStream::connect(server.local_addrs()[0]).unwrap();
         self.until(|| probe.transport().is_some());
