@@ -12,8 +12,8 @@ use std::time::Duration;
 use common::{Trace, reports, turn, virtual_loop, watchdog};
 use loop_core::{
     Elapsed, EventLoop, LoopFuture, LoopRef, Task, TaskError, VirtualClock, WaitUntil,
-    as_completed, current_task, gather, gather_settled, sleep, spawn, staggered_race, try_gather,
-    wait, yield_now,
+    as_completed, catch_cancelled, current_task, gather, gather_settled, sleep, spawn,
+    staggered_race, try_gather, wait, yield_now,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -191,6 +191,29 @@ fn b_gath_06_cancelling_asks_all_and_ends_cancelled() {
         let outcomes = all.await;
         assert_eq!(*outcomes[0].as_ref().unwrap(), 1, "what was there is not lost");
         assert!(outcomes[1].as_ref().unwrap_err().is_cancelled());
+    });
+}
+
+#[test]
+fn b_gath_06_children_that_swallow_make_no_results_of_a_cancelled_gather() {
+    run_virtual(async {
+        let stubborn = |value| {
+            spawn(async move {
+                catch_cancelled(pending::<()>()).await.unwrap_err().swallow();
+                sleep(2 * MS).await;
+                value
+            })
+        };
+        let mut all = gather([stubborn(1), stubborn(2)]);
+        assert!(poll_once(&mut all).is_pending());
+        yield_now().await;
+        assert!(all.cancel());
+        assert!(all.await.unwrap_err().is_cancelled());
+        let mut all = gather_settled([stubborn(1), stubborn(2)]);
+        assert!(poll_once(&mut all).is_pending());
+        yield_now().await;
+        assert!(all.cancel());
+        assert!(all.await.into_iter().map(Result::unwrap).eq([1, 2]));
     });
 }
 
@@ -525,13 +548,41 @@ fn b_asc_04_it_may_pause_and_resume() {
 #[test]
 fn dropping_the_stream_of_as_completed_lets_the_tasks_run_on() {
     run_virtual(async {
-        let tasks = [spawn(after(5, 1)), spawn(after(6, 2))];
+        // Awaited before, which alone would pass the drop on to them.
+        let awaited = |value| {
+            let mut task = spawn(after(5, value));
+            assert!(poll_once(&mut task).is_pending());
+            task
+        };
+        let tasks = [awaited(1), awaited(2), awaited(3)];
         let refs = tasks.each_ref().map(Task::task_ref);
-        let mut ended = as_completed(tasks);
+        let [one, two, three] = tasks;
+        let mut ended = as_completed([one]);
         assert!(poll_once(ended.next()).is_pending());
+        drop(ended);
+        // With a limit, before it has passed and after.
+        let mut ended = as_completed([two]).timeout(MS);
+        assert!(poll_once(ended.next()).is_pending());
+        drop(ended);
+        let mut ended = as_completed([three]).timeout(MS);
+        assert!(ended.next().await.unwrap().is_err());
         drop(ended);
         sleep(9 * MS).await;
         assert!(refs.iter().all(|task| task.is_done() && !task.is_cancelled()));
+    });
+}
+
+#[test]
+fn into_rest_gives_back_what_was_not_handed_out() {
+    run_virtual(async {
+        let tasks = [spawn(after(9, 1)), spawn(after(1, 2)), spawn(after(8, 3))];
+        let ids = tasks.each_ref().map(Task::id);
+        let mut ended = as_completed(tasks);
+        assert_eq!(ended.next().await.unwrap().id(), ids[1]);
+        let rest = ended.into_rest();
+        assert_eq!(rest.iter().map(Task::id).collect::<Vec<_>>(), [ids[0], ids[2]]);
+        let ended = as_completed(rest).timeout(20 * MS);
+        assert_eq!(gather(ended.into_rest()).await.unwrap(), [1, 3]);
     });
 }
 
@@ -612,6 +663,8 @@ fn a_race_starts_the_next_at_once_when_the_last_one_fails() {
             attempt(&log, "a", 15, Err("a")),
             attempt(&log, "b", 1, Err("b")),
             attempt(&log, "c", 5, Ok(3)),
+            // Not started by the failure of the first one: it was not the last started.
+            attempt(&log, "d", 0, Ok(4)),
         ];
         staggered_race(attempts, Some(10 * MS)).await
     });
