@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::Duration;
 
 use loop_core::{LoopError, LoopRef, staggered_race};
@@ -46,12 +46,23 @@ pub struct TcpConnector {
     delay: Option<Duration>,
     interleave: Option<usize>,
     options: ConnectOptions,
+    #[cfg(feature = "tls")]
+    tls: Option<crate::tls::Tls>,
 }
 
 impl TcpConnector {
     pub(crate) fn new(shared: Rc<Shared>, addrs: io::Result<Addrs>) -> Self {
         let options = ConnectOptions { nodelay: true, keepalive: None };
-        TcpConnector { shared, addrs, local: None, delay: None, interleave: None, options }
+        TcpConnector {
+            shared,
+            addrs,
+            local: None,
+            delay: None,
+            interleave: None,
+            options,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
     }
 
     /// Tries the next address when one has not answered within `delay`, without giving it up: the
@@ -91,6 +102,15 @@ impl TcpConnector {
         self
     }
 
+    /// Puts TLS on the connection. What connects then returns after the handshake, and fails if that
+    /// does.
+    #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    pub fn tls(mut self, tls: crate::tls::Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Connects and gives the connection to a protocol. Returns after `connection_made` (B-TRN-01).
     ///
     /// Dropping the future before it is done closes the socket.
@@ -105,6 +125,12 @@ impl TcpConnector {
         F: FnOnce() -> P,
     {
         let shared = self.shared.clone();
+        #[cfg(feature = "tls")]
+        if let Some(tls) = self.tls.clone() {
+            let socket = self.dial().await?;
+            let transport = crate::tls::start(&shared, socket, Box::new(factory()), &tls).await?;
+            return Ok((transport.clone(), ProtocolRef::new(transport)));
+        }
         let socket = self.dial().await?;
         start_protocol(&shared, socket, factory()).await
     }
@@ -115,6 +141,11 @@ impl TcpConnector {
     /// As [`connect`](Self::connect).
     pub async fn open_stream(self) -> io::Result<(StreamReader, StreamWriter)> {
         let shared = self.shared.clone();
+        #[cfg(feature = "tls")]
+        if let Some(tls) = self.tls.clone() {
+            let socket = self.dial().await?;
+            return crate::tls::start_stream(&shared, socket, &tls).await;
+        }
         let socket = self.dial().await?;
         start_stream(&shared, socket).await
     }
@@ -208,8 +239,8 @@ pub(crate) async fn start_protocol<P: Protocol + 'static>(
     socket: Socket,
     protocol: P,
 ) -> io::Result<(Transport, ProtocolRef<P>)> {
-    let (transport, conn) = start(shared, socket, Box::new(protocol)).await?;
-    Ok((transport, ProtocolRef::new(conn)))
+    let transport = start(shared, socket, Box::new(protocol)).await?;
+    Ok((transport.clone(), ProtocolRef::new(transport)))
 }
 
 /// Makes a stream of a connected socket.
@@ -228,15 +259,16 @@ async fn start(
     shared: &Rc<Shared>,
     socket: Socket,
     protocol: Box<dyn AnyProtocol>,
-) -> io::Result<(Transport, Weak<Conn>)> {
+) -> io::Result<Transport> {
     let made = shared.lp.create_future();
     let conn = Conn::start(shared, socket, protocol, None, Some(made.clone()));
     // Weak while waiting: the connection is the loop's, and may be over first.
-    let (transport, conn) = (conn.transport(), Rc::downgrade(&conn));
+    let transport = conn.transport();
+    drop(conn);
     let mut starting = Starting(Some(transport.clone()));
     made.await.map_err(io::Error::other)?;
     starting.0 = None;
-    Ok((transport, conn))
+    Ok(transport)
 }
 
 /// A connection that nobody has got yet: it ends with the future that waits for it.

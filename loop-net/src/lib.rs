@@ -68,6 +68,7 @@
 //! | pipes and terminals | [`ReadPipe`], [`WritePipe`] |
 //! | child processes | [`Process`], [`Stdio`], [`ProcessProtocol`], [`ProcessTransport`] |
 //! | level 3: streams | [`StreamReader`], [`StreamWriter`], [`Lines`] |
+//! | TLS, with the feature `tls` | `Tls`, `StreamWriter::start_tls`, `TcpConnector::tls`, `ServerBuilder::tls` |
 //! | sending files | [`SendFile`], [`Transport::send_file`], [`AsyncFd::send_file`] |
 //! | closing in order | [`Server`], [`Drained`] |
 //! | many cores | [`serve_per_core`] |
@@ -86,6 +87,7 @@ mod error;
 mod fd_passing;
 #[cfg(feature = "inherited")]
 mod inherited;
+mod layer;
 mod net;
 mod pipe;
 mod process;
@@ -97,6 +99,8 @@ mod sock_addr;
 mod socket;
 mod socket_view;
 mod stream;
+#[cfg(feature = "tls")]
+mod tls;
 mod transport;
 mod unix;
 
@@ -117,6 +121,9 @@ pub use server::{Drained, PerCore, PerCoreDrained, Server, ServerBuilder, serve_
 pub use sock_addr::SockAddr;
 pub use socket_view::SocketView;
 pub use stream::{Lines, ReadError, StreamReader, StreamWriter};
+#[cfg(feature = "tls")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+pub use tls::{Tls, TlsInfo, TlsProtocol};
 pub use transport::{ProtocolBusy, ProtocolRef, Transport, WriteState};
 pub use unix::UnixConnector;
 

@@ -255,8 +255,12 @@ impl Transport {
     /// `NotConnected` if the connection is closed, closing, or its side was ended (B-SFL-08), also
     /// meanwhile; `ResourceBusy` while another file is being sent; `InvalidInput` for a count of zero;
     /// what `sendfile`, reading or sending says, naming the peer; `Unsupported` if the system cannot and
-    /// the fallback is off.
+    /// the fallback is off, and for TLS connections.
     pub async fn send_file(&self, what: SendFile<'_>) -> io::Result<u64> {
+        if self.is_layered() {
+            let message = "files cannot be sent past the encryption: read them and write";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
         let Some(conn) = self.conn() else {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "the connection is closed"));
         };

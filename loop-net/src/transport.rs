@@ -12,7 +12,8 @@ use std::task::{Context, Poll};
 use loop_core::{ExceptionContext, LoopRef};
 
 use crate::conn::{Conn, Shared};
-use crate::protocol::Protocol;
+use crate::layer::{Layer, Layered};
+use crate::protocol::{AnyProtocol, Protocol};
 use crate::sock_addr::SockAddr;
 use crate::socket::Kind;
 use crate::socket_view::SocketView;
@@ -40,11 +41,25 @@ pub(crate) struct Info {
     pub(crate) peer: SockAddr,
     /// Writes that came too late.
     refused: Cell<u32>,
+    /// Only if it goes through another transport.
+    layered: Option<Layered>,
 }
 
 impl Info {
     pub(crate) fn new(shared: Rc<Shared>, local: SockAddr, peer: SockAddr) -> Self {
-        Info { shared, local, peer, refused: Cell::new(0) }
+        Info { shared, local, peer, refused: Cell::new(0), layered: None }
+    }
+
+    /// Of a transport on top of another one.
+    #[cfg(feature = "tls")]
+    pub(crate) fn layered(
+        lower: &Transport,
+        layer: Weak<dyn Layer>,
+        facts: Rc<dyn std::any::Any>,
+    ) -> Self {
+        let (local, peer) = (lower.info.local.clone(), lower.info.peer.clone());
+        let layered = Some(Layered { layer, facts });
+        Info { layered, ..Info::new(lower.info.shared.clone(), local, peer) }
     }
 
     pub(crate) fn loop_ref(&self) -> &LoopRef {
@@ -102,7 +117,7 @@ impl Transport {
         }
         match self.conn.upgrade() {
             Some(conn) => conn.write(data),
-            None => self.info.refuse(),
+            None => self.write_to_layer(&[data]),
         }
     }
 
@@ -110,22 +125,26 @@ impl Transport {
     pub fn write_all_vectored(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
         match self.conn.upgrade() {
             Some(conn) => conn.write_pieces(pieces),
-            None => self.info.refuse(),
+            None => self.write_to_layer(pieces),
         }
     }
 
     /// Ends our side of the connection once everything is flushed; reading goes on (B-TRN-23,
     /// B-TRN-24).
     pub fn write_eof(&self) {
-        if let Some(conn) = self.conn.upgrade() {
-            conn.write_eof();
+        match self.conn.upgrade() {
+            Some(conn) => conn.write_eof(),
+            None => self.on_layer(|layer| layer.write_eof()),
         }
     }
 
     /// Whether [`write_eof`](Self::write_eof) means something on this kind of transport: on all but the
-    /// reading end of a pipe.
+    /// reading end of a pipe, and TLS connections, which are closed as a whole (B-TLS-13).
     pub fn can_write_eof(&self) -> bool {
-        self.conn.upgrade().is_none_or(|conn| conn.kind() != Kind::ReadPipe)
+        match self.conn.upgrade() {
+            Some(conn) => conn.kind() != Kind::ReadPipe,
+            None => self.info.layered.is_none(),
+        }
     }
 
     /// Gives the connection to another protocol; the next hook is the new one's, and `connection_made`
@@ -150,68 +169,88 @@ impl Transport {
     /// }
     /// ```
     pub fn set_protocol<P: Protocol + 'static>(&self, protocol: P) -> ProtocolRef<P> {
-        if let Some(conn) = self.conn.upgrade() {
-            conn.set_protocol(Box::new(protocol));
+        match self.conn.upgrade() {
+            Some(conn) => conn.set_protocol(Box::new(protocol)),
+            None => self.on_layer(|layer| layer.set_protocol(Box::new(protocol))),
         }
-        ProtocolRef::new(self.conn.clone())
+        ProtocolRef::new(self.clone())
     }
 
     /// The options of the socket underneath.
     pub fn socket(&self) -> SocketView {
-        SocketView::new(self.conn.clone())
+        match self.layer() {
+            Some(layer) => layer.lower().socket(),
+            None => SocketView::new(self.conn.clone()),
+        }
     }
 
     /// Closes the connection: reading stops now, what is buffered is flushed, then
     /// `connection_lost(None)` is called (B-TRN-20).
     pub fn close(&self) {
-        if let Some(conn) = self.conn.upgrade() {
-            conn.close();
+        match self.conn.upgrade() {
+            Some(conn) => conn.close(),
+            None => self.on_layer(|layer| layer.close()),
         }
     }
 
     /// Closes the connection at once and drops what is buffered (B-TRN-21).
     pub fn abort(&self) {
-        if let Some(conn) = self.conn.upgrade() {
-            conn.abort();
+        match self.conn.upgrade() {
+            Some(conn) => conn.abort(),
+            None => self.on_layer(|layer| layer.abort()),
         }
     }
 
     /// Whether the connection is closed or being closed.
     pub fn is_closing(&self) -> bool {
-        self.conn.upgrade().is_none_or(|conn| conn.is_closing())
+        match self.conn.upgrade() {
+            Some(conn) => conn.is_closing(),
+            None => self.layer().is_none_or(|layer| layer.is_closing()),
+        }
     }
 
     /// Whether incoming bytes are delivered: not while paused, closing, or after the peer's end of
     /// file.
     pub fn is_reading(&self) -> bool {
-        self.conn.upgrade().is_some_and(|conn| conn.is_reading())
+        match self.conn.upgrade() {
+            Some(conn) => conn.is_reading(),
+            None => self.layer().is_some_and(|layer| layer.is_reading()),
+        }
     }
 
     /// Stops calling `data_received`, also for what is ready already (B-TRN-30 to 32).
     pub fn pause_reading(&self) {
-        if let Some(conn) = self.conn.upgrade() {
-            conn.pause_reading(true);
+        match self.conn.upgrade() {
+            Some(conn) => conn.pause_reading(true),
+            None => self.on_layer(|layer| layer.pause_reading(true)),
         }
     }
 
     /// Goes on after [`pause_reading`](Self::pause_reading).
     pub fn resume_reading(&self) {
-        if let Some(conn) = self.conn.upgrade() {
-            conn.pause_reading(false);
+        match self.conn.upgrade() {
+            Some(conn) => conn.pause_reading(false),
+            None => self.on_layer(|layer| layer.pause_reading(false)),
         }
     }
 
     /// Bytes that the socket has not taken yet.
     pub fn write_buffer_size(&self) -> usize {
-        self.conn.upgrade().map_or(0, |conn| conn.buffered())
+        match self.conn.upgrade() {
+            Some(conn) => conn.buffered(),
+            None => self.layer().map_or(0, |layer| layer.buffered()),
+        }
     }
 
     /// The water marks in bytes: `(low, high)`.
     pub fn write_buffer_limits(&self) -> (usize, usize) {
-        self.conn.upgrade().map_or((0, 0), |conn| conn.limits())
+        match self.conn.upgrade() {
+            Some(conn) => conn.limits(),
+            None => self.layer().map_or((0, 0), |layer| layer.limits()),
+        }
     }
 
-    /// Sets the water marks in bytes; 16 KiB and 64 KiB at the start. Without `low` it is a quarter
+    /// Sets the water marks in bytes; 16 KiB and 64 KiB at the start, 128 and 512 with TLS. Without `low` it is a quarter
     /// of `high`. The protocol is paused or resumed if the new marks ask for it (B-TRN-13, B-TRN-15).
     ///
     /// # Errors
@@ -222,8 +261,9 @@ impl Transport {
             let message = format!("the low-water mark {low} is above the high-water mark {high}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        if let Some(conn) = self.conn.upgrade() {
-            conn.set_limits(low, high);
+        match self.conn.upgrade() {
+            Some(conn) => conn.set_limits(low, high),
+            None => self.on_layer(|layer| layer.set_limits(low, high)),
         }
         Ok(())
     }
@@ -237,7 +277,7 @@ impl Transport {
     pub(crate) fn poll_flushed(&self, cx: &Context<'_>) -> Poll<()> {
         match self.conn.upgrade() {
             Some(conn) => conn.poll_flushed(cx),
-            None => Poll::Ready(()),
+            None => self.layer().map_or(Poll::Ready(()), |layer| layer.poll_flushed(cx)),
         }
     }
 
@@ -247,6 +287,61 @@ impl Transport {
 
     pub(crate) fn loop_ref(&self) -> &LoopRef {
         self.info.loop_ref()
+    }
+
+    /// Asked only when there is no connection of this transport's own.
+    fn layer(&self) -> Option<Rc<dyn Layer>> {
+        self.info.layered.as_ref()?.layer.upgrade()
+    }
+
+    fn on_layer(&self, f: impl FnOnce(&dyn Layer)) {
+        if let Some(layer) = self.layer() {
+            f(&*layer);
+        }
+    }
+
+    #[inline(never)]
+    fn write_to_layer(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
+        let Some(layer) = self.layer() else { return self.info.refuse() };
+        let mut state = WriteState::Open;
+        for piece in pieces {
+            state = layer.write(piece.as_ref());
+        }
+        if state == WriteState::Closed { self.info.refuse() } else { state }
+    }
+
+    /// Whether it goes through another transport.
+    pub(crate) fn is_layered(&self) -> bool {
+        self.info.layered.is_some()
+    }
+
+    /// What is known of a layer.
+    #[cfg(feature = "tls")]
+    pub(crate) fn layer_facts(&self) -> Option<&dyn std::any::Any> {
+        Some(&*self.info.layered.as_ref()?.facts)
+    }
+
+    /// The protocol, out of its slot. `None` while one of its hooks runs, or at the end.
+    #[cfg(feature = "tls")]
+    pub(crate) fn take_protocol(&self) -> Option<Box<dyn AnyProtocol>> {
+        match self.conn.upgrade() {
+            Some(conn) => conn.take_protocol(),
+            None => self.layer()?.take_protocol(),
+        }
+    }
+
+    /// Whether there is a connection that TLS can be put on.
+    #[cfg(feature = "tls")]
+    pub(crate) fn check_upgradable(&self) -> io::Result<()> {
+        if self.is_closing() {
+            let message = "the connection is closed, or about to";
+            return Err(io::Error::new(io::ErrorKind::NotConnected, message));
+        }
+        if self.conn.upgrade().is_some_and(|conn| conn.kind() != Kind::Socket) {
+            let message = "TLS needs a socket, and this is a pipe";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        Ok(())
     }
 
     /// What a report calls this connection.
@@ -311,13 +406,13 @@ impl std::error::Error for ProtocolBusy {}
 
 /// The protocol of a connection, from outside its hooks.
 pub struct ProtocolRef<P> {
-    conn: Weak<Conn>,
+    transport: Transport,
     kind: PhantomData<fn() -> P>,
 }
 
 impl<P: Protocol + 'static> ProtocolRef<P> {
-    pub(crate) fn new(conn: Weak<Conn>) -> Self {
-        ProtocolRef { conn, kind: PhantomData }
+    pub(crate) fn new(transport: Transport) -> Self {
+        ProtocolRef { transport, kind: PhantomData }
     }
 
     /// Runs `f` on the protocol, as if it were one of its hooks.
@@ -325,18 +420,23 @@ impl<P: Protocol + 'static> ProtocolRef<P> {
     /// # Errors
     /// [`ProtocolBusy`] while a hook runs, or when the connection is over.
     pub fn with<R>(&self, f: impl FnOnce(&mut P) -> R) -> Result<R, ProtocolBusy> {
-        let conn = self.conn.upgrade().ok_or(ProtocolBusy::Gone)?;
-        let result = conn.with_protocol(|protocol| {
-            let protocol = protocol.as_any().downcast_mut::<P>();
-            protocol.map(f)
-        })?;
+        let (mut f, mut result) = (Some(f), None);
+        let mut look = |protocol: &mut dyn AnyProtocol| {
+            if let Some(protocol) = protocol.as_any().downcast_mut::<P>() {
+                result = f.take().map(|f| f(protocol));
+            }
+        };
+        match self.transport.conn() {
+            Some(conn) => conn.with_protocol(look)?,
+            None => self.transport.layer().ok_or(ProtocolBusy::Gone)?.with_protocol(&mut look)?,
+        }
         result.ok_or(ProtocolBusy::Replaced)
     }
 }
 
 impl<P> Clone for ProtocolRef<P> {
     fn clone(&self) -> Self {
-        ProtocolRef { conn: self.conn.clone(), kind: PhantomData }
+        ProtocolRef { transport: self.transport.clone(), kind: PhantomData }
     }
 }
 

@@ -42,6 +42,12 @@ impl Conn {
         Some(result)
     }
 
+    /// The protocol, out of its slot, which another one must fill. `None` while one of its hooks runs.
+    #[cfg(feature = "tls")]
+    pub(crate) fn take_protocol(&self) -> Option<Box<dyn AnyProtocol>> {
+        self.protocol.take()
+    }
+
     /// Gives the connection to another protocol, from now on (B-TRN-33). The old one is dropped, when
     /// its running hook returns if one does. The new one is told if it is to pause writing.
     pub(crate) fn set_protocol(&self, mut protocol: Box<dyn AnyProtocol>) {

@@ -11,3 +11,5 @@ mod writing;
 
 pub(crate) use engine::{Conn, Shared};
 pub(crate) use lending::Lent;
+#[cfg(feature = "tls")]
+pub(crate) use write_buf::WriteBuf;

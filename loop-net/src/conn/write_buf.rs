@@ -39,6 +39,13 @@ impl WriteBuf {
         }
     }
 
+    /// The first bytes, at most `max` of them.
+    #[cfg(feature = "tls")]
+    pub(crate) fn first(&self, max: usize) -> &[u8] {
+        let first = self.pieces.front().map_or(&[][..], |piece| &piece[self.sent..]);
+        &first[..first.len().min(max)]
+    }
+
     /// The first pieces, as many as one call takes.
     pub(crate) fn slices<'a>(&'a self, into: &mut [IoSlice<'a>; MAX_PIECES]) -> usize {
         let mut count = 0;

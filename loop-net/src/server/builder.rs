@@ -45,6 +45,8 @@ pub struct ServerBuilder {
     keep_files: bool,
     max_connections: usize,
     proxy: Option<Duration>,
+    #[cfg(feature = "tls")]
+    tls: Option<crate::tls::Tls>,
 }
 
 impl ServerBuilder {
@@ -56,6 +58,8 @@ impl ServerBuilder {
             keep_files: false,
             max_connections: usize::MAX,
             proxy: None,
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 
@@ -131,6 +135,16 @@ impl ServerBuilder {
     /// Only proxies may reach such a server: anybody else could claim any address.
     pub fn proxy_protocol(mut self, patience: Duration) -> Self {
         self.proxy = Some(patience);
+        self
+    }
+
+    /// Puts TLS on every connection, behind the PROXY header if there is one. A protocol or handler hears of
+    /// a connection when its handshake is over, and never of one whose handshake fails: that is a report
+    /// of the lowest severity.
+    #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    pub fn tls(mut self, tls: crate::tls::Tls) -> Self {
+        self.tls = Some(tls);
         self
     }
 
@@ -215,6 +229,11 @@ impl ServerBuilder {
     async fn listen(self, factory: Factory) -> io::Result<Server> {
         let lp = &self.shared.lp;
         let bound = listen(lp, self.sources, self.options, self.keep_files).await?;
+        #[cfg(feature = "tls")]
+        let factory: Factory = match self.tls {
+            Some(tls) => Box::new(move || Box::new(tls.over_boxed(factory()))),
+            None => factory,
+        };
         let factory = Rc::new(factory);
         let server = Server::new(self.shared.clone(), self.max_connections);
         for bound in bound {

@@ -102,6 +102,27 @@ impl StreamReader {
         self
     }
 
+    /// Gives up the stream for what it has buffered.
+    #[cfg(feature = "tls")]
+    pub(crate) fn into_buffered(mut self) -> Vec<u8> {
+        let mut bytes = self.shown.take(self.shown.len());
+        let mut buffer = self.stream.buffer.borrow_mut();
+        let rest = buffer.len();
+        bytes.extend_from_slice(&buffer.take(rest));
+        drop(buffer);
+        bytes
+    }
+
+    #[cfg(feature = "tls")]
+    pub(crate) fn is_half_of(&self, stream: &Rc<Stream>) -> bool {
+        Rc::ptr_eq(&self.stream, stream)
+    }
+
+    #[cfg(feature = "tls")]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stream.eof.get()
+    }
+
     /// The transport underneath, for addresses and pauses.
     pub fn transport(&self) -> &Transport {
         &self.transport

@@ -24,6 +24,11 @@ impl StreamWriter {
         StreamWriter { stream, transport, leave_open: false }
     }
 
+    #[cfg(feature = "tls")]
+    pub(crate) fn is_other_half_of(&self, reader: &super::StreamReader) -> bool {
+        reader.is_half_of(&self.stream)
+    }
+
     /// Ends this half without closing the connection.
     pub(crate) fn leave_open(mut self) {
         self.leave_open = true;
