@@ -3,6 +3,8 @@
 
     ci/interop/haproxy.py TARGET/release/examples/behind_proxy [REQUESTS]
 
+Says so and does nothing where HAProxy is not installed.
+
 Checks that both processes serve, that each request is told its own client's address, through version 1
 of the PROXY protocol (one process) and version 2 (the other), that garbage in the place of a header costs
 nothing, and that a process which is shut down loses no request: the other one answers the rest.
@@ -11,6 +13,7 @@ nothing, and that a process which is shut down loses no request: the other one a
 import collections
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -75,6 +78,8 @@ def requests(port, count):
 
 
 def main():
+    if not shutil.which("haproxy"):
+        return print("haproxy is not installed")
     program, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     processes, proxy = [], None
     try:

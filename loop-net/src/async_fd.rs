@@ -1,22 +1,15 @@
 //! `AsyncFd`, level 1: any descriptor, used when it is ready.
 
-use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::rc::{Rc, Weak};
-use std::task::{Context, Poll, Waker};
+use std::rc::Rc;
 
-use loop_core::{Awaited, Interest, IoHandler, Listing, LoopRef, Readiness, Token, WaitsFor};
+use loop_core::LoopRef;
 
 use crate::error::{Rejected, named};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Read,
-    Write,
-}
+use crate::waits::{Direction, Waits};
 
 /// A descriptor that tasks wait for: asyncio's `sock_*` operations, on sockets, pipes, terminals and
 /// whatever else can be polled.
@@ -193,7 +186,7 @@ impl<S: AsFd + 'static> AsyncFd<S> {
         let slot = self.waits.slot(direction);
         slot.check(self.fd)?;
         slot.begin();
-        self.waits.listing.enter(|| Rc::downgrade(&self.waits) as Weak<dyn Awaited>);
+        self.waits.enlist();
         let wait = Wait { owner: self, direction };
         self.want()?;
         poll_fn(|cx| slot.poll(cx)).await;
@@ -265,130 +258,6 @@ pub(crate) fn set_nonblocking(fd: &impl AsFd, on: bool) -> io::Result<bool> {
     }
     fcntl_setfl(fd, flags ^ OFlags::NONBLOCK)?;
     Ok(true)
-}
-
-/// Who waits for a descriptor, a direction each.
-struct Waits {
-    lp: LoopRef,
-    fd: RawFd,
-    listing: Listing,
-    /// Kept from the first wait on, silent while nobody waits.
-    token: Cell<Option<Token>>,
-    read: Slot,
-    write: Slot,
-}
-
-#[derive(Default)]
-struct Slot {
-    /// An operation waits, or was woken and has not looked yet.
-    waiting: Cell<bool>,
-    wanted: Cell<bool>,
-    ready: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl Waits {
-    fn new(lp: LoopRef, fd: RawFd) -> Waits {
-        Waits {
-            lp,
-            fd,
-            listing: Listing::new(),
-            token: Cell::new(None),
-            read: Slot::default(),
-            write: Slot::default(),
-        }
-    }
-
-    fn slot(&self, direction: Direction) -> &Slot {
-        match direction {
-            Direction::Read => &self.read,
-            Direction::Write => &self.write,
-        }
-    }
-
-    fn interest(&self) -> Option<Interest> {
-        match (self.read.wanted.get(), self.write.wanted.get()) {
-            (true, true) => Some(Interest::READ | Interest::WRITE),
-            (true, false) => Some(Interest::READ),
-            (false, true) => Some(Interest::WRITE),
-            (false, false) => None,
-        }
-    }
-
-    /// Tells the loop what is wanted by now. `false` if nothing is registered yet.
-    fn tell(&self) -> bool {
-        self.token.get().is_some_and(|token| self.lp.set_interest(token, self.interest()))
-    }
-}
-
-impl Awaited for Waits {
-    fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
-        for (slot, interest) in [(&self.read, Interest::READ), (&self.write, Interest::WRITE)] {
-            if let Some(waker) = &*slot.waker.borrow() {
-                visit(waker, WaitsFor::Descriptor { fd: self.fd, interest });
-            }
-        }
-    }
-}
-
-impl Slot {
-    fn check(&self, fd: RawFd) -> io::Result<()> {
-        if self.waiting.get() {
-            let message = format!("another operation in this direction waits for fd {fd}");
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
-        }
-        Ok(())
-    }
-
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.ready.get() {
-            return Poll::Ready(());
-        }
-        let same = self.waker.borrow().as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
-        if !same {
-            let waker = cx.waker().clone();
-            let old = self.waker.borrow_mut().replace(waker);
-            drop(old);
-        }
-        Poll::Pending
-    }
-
-    /// Whoever is woken usually waits again for the same before the loop does, so the selector is left
-    /// alone. One who does not even look is not reported to again.
-    fn wake(&self) {
-        if self.ready.replace(true) {
-            self.wanted.set(false);
-        }
-        let waker = self.waker.borrow_mut().take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn begin(&self) {
-        self.waiting.set(true);
-        self.wanted.set(true);
-        self.ready.set(false);
-    }
-
-    fn end(&self) {
-        self.waiting.set(false);
-        self.wanted.set(false);
-        let waker = self.waker.borrow_mut().take();
-        drop(waker);
-    }
-}
-
-impl IoHandler for Waits {
-    fn ready(&self, readiness: Readiness, _: &mut Vec<u8>) {
-        if readiness.is_readable() && self.read.wanted.get() {
-            self.read.wake();
-        }
-        if readiness.is_writable() && self.write.wanted.get() {
-            self.write.wake();
-        }
-        self.tell();
-    }
 }
 
 /// An operation that waits. Ending it takes its interest away at once (B-SOCK-06).

@@ -103,6 +103,7 @@ mod stream;
 mod tls;
 mod transport;
 mod unix;
+mod waits;
 
 pub use addr::{Addrs, ToAddrs};
 pub use adopt::Adopted;

@@ -17,6 +17,7 @@ use crate::socket::send_flags;
 use crate::transport::Transport;
 
 /// The most that one system call is asked to send.
+#[cfg(any(target_os = "linux", target_os = "android"))]
 const MAX_CALL: u64 = 1 << 30;
 /// How much is read and written at a time where there is no `sendfile`.
 const BLOCK: usize = 256 * 1024;

@@ -145,7 +145,7 @@ impl<S: AsFd + 'static> AsyncFd<S> {
     /// As [`connect`](Self::connect), and what looking up says; `AddrNotAvailable` if the host has no
     /// address of the socket's family.
     pub async fn connect_host(&self, addrs: impl ToAddrs) -> io::Result<()> {
-        let family = sockopt::socket_domain(self.get_ref())?;
+        let family = rustix::net::getsockname(self.get_ref())?.address_family();
         let found = addrs.to_addrs()?.resolve(self.loop_ref()).await?;
         let fits = |addr: &SocketAddr| match addr {
             SocketAddr::V4(_) => family == rustix::net::AddressFamily::INET,

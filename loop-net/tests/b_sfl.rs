@@ -67,7 +67,7 @@ fn both(part: SendFile<'_>) -> [SendFile<'_>; 2] {
 }
 
 #[test]
-fn b_sfl_01_02_the_part_asked_for_arrives_and_the_position_ends_behind_it() {
+fn b_sfl_01_the_part_asked_for_arrives_and_the_position_ends_behind_it() {
     for_each_backend(|world| {
         let dir = temp_dir();
         let file = file(&dir);
@@ -325,5 +325,51 @@ fn ending_our_side_meanwhile_waits_for_the_file() {
         assert_eq!(world.block_on(sending).unwrap().unwrap(), SIZE as u64);
         world.until(|| received.is_finished());
         assert!(received.join().unwrap() == content(), "and then the end");
+    });
+}
+
+#[test]
+fn b_sfl_02_offset_zero_is_set_and_not_taken_from_the_files_position() {
+    for_each_backend(|world| {
+        let dir = temp_dir();
+        let file = file(&dir);
+        for way in both(SendFile::new(&file).offset(0).count(100)) {
+            (&file).seek(SeekFrom::Start(777)).unwrap();
+            let (fd, mut peer) = descriptor(world);
+            assert_eq!(world.block_on(fd.send_file(way)).unwrap(), 100);
+            let mut received = [0; 100];
+            peer.read_exact(&mut received).unwrap();
+            assert_eq!(received, content()[..100]);
+        }
+    });
+}
+
+/// Its blocks wait for room in the socket and not in memory, and the loop goes on meanwhile.
+#[test]
+fn b_sfl_05_the_fallback_reads_on_a_thread_and_waits_for_room() {
+    for_each_backend(|world| {
+        let dir = temp_dir();
+        let file = huge(&dir);
+        let (transport, peer) = connected(world, &Probe::new());
+        let sender = transport.clone();
+        let part_of = file.try_clone().unwrap();
+        let sending = world
+            .event_loop
+            .spawn(async move { sender.send_file(SendFile::new(&part_of).native(false)).await });
+        // Nobody reads: it stops with what the system buffers.
+        let mut last = (0, 0);
+        while last.1 < 50 {
+            world.event_loop.run_once(Some(Duration::from_millis(1))).unwrap();
+            let read = rustix::fs::tell(&file).unwrap_or(0);
+            last = (transport.write_buffer_size(), last.1 + 1);
+            assert_eq!(last.0, 0, "nothing is buffered in the program");
+            assert_eq!(read, 0, "the position is set at the end");
+        }
+        assert!(!sending.is_done());
+        drop(peer);
+        assert!(world.block_on(sending).unwrap().is_err());
+        let sent = position(&file);
+        assert!(sent > 0 && sent < HUGE, "{sent}");
+        world.idle();
     });
 }

@@ -223,8 +223,8 @@ fn flush_waits_for_the_system_and_ends_with_the_connection() {
 }
 
 #[test]
+#[cfg(feature = "tokio-io")]
 fn b_str_24_tokio_reads_and_writes_them_too() {
-    #[cfg(feature = "tokio-io")]
     for_each_backend(|world| {
         use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
         let (mut reader, mut writer, mut theirs) = pair(world);

@@ -124,15 +124,37 @@ fn b_unix_03_the_file_of_a_socket_from_outside_stays() {
 }
 
 #[test]
-fn b_unix_04_b_srv_15_sockets_of_another_kind_come_back() {
+fn b_srv_15_a_server_needs_a_stream_socket() {
+    for_each_backend(|world| {
+        let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let addr = datagrams.local_addr().unwrap();
+        let rejected = world.net.server_on(datagrams).unwrap_err();
+        assert_eq!(rejected.error.kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(rejected.source.local_addr().unwrap(), addr, "it came back");
+        let builder = world.net.tcp_server("127.0.0.1:0");
+        let rejected = builder.and_on(rejected.source).unwrap_err();
+        assert_eq!(rejected.source.local_addr().unwrap(), addr);
+    });
+}
+
+#[test]
+fn b_unix_04_a_unix_server_needs_a_stream_socket_too() {
+    for_each_backend(|world| {
+        let rejected = world.net.server_on(UnixDatagram::unbound().unwrap()).unwrap_err();
+        assert_eq!(rejected.error.kind(), io::ErrorKind::InvalidInput);
+        // An address that a socket has, but none to bind to.
+        let error = serve(world, SockAddr::Unnamed).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn b_conn_10_sockets_of_another_kind_are_not_adopted_and_come_back() {
     for_each_backend(|world| {
         let net = &world.net;
         let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let addr = datagrams.local_addr().unwrap();
-        let rejected = net.server_on(datagrams).unwrap_err();
-        assert_eq!(rejected.error.kind(), io::ErrorKind::InvalidInput);
-        assert_eq!(rejected.source.local_addr().unwrap(), addr, "it came back");
-        let rejected = net.adopt(rejected.source).unwrap_err();
+        let rejected = net.adopt(datagrams).unwrap_err();
+        assert!(rejected.source.local_addr().is_ok());
         assert_eq!(rejected.error.kind(), io::ErrorKind::InvalidInput);
         let file = std::fs::File::open("/dev/null").unwrap();
         let rejected = net.adopt(file).unwrap_err();

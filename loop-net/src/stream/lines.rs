@@ -6,7 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
-use super::reader::{ReadError, StreamReader};
+use super::error::ReadError;
+use super::reader::StreamReader;
 
 /// The lines of a stream, with their `\n`; the last one may lack it. From [`StreamReader::lines`].
 ///

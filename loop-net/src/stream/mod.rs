@@ -1,6 +1,7 @@
 //! Streams: a protocol of ours that tasks can read from and write to.
 
 mod buffer;
+mod error;
 mod futures_io;
 mod lines;
 mod protocol;
@@ -10,8 +11,9 @@ mod tokio_io;
 mod wake;
 mod writer;
 
+pub use error::ReadError;
 pub use lines::Lines;
 pub(crate) use protocol::StreamProtocol;
-pub use reader::{ReadError, StreamReader};
+pub use reader::StreamReader;
 pub(crate) use wake::Wakers;
 pub use writer::StreamWriter;

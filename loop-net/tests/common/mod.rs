@@ -20,10 +20,16 @@ use loop_selector::{Event, Events, Registry, Waker, by_name};
 
 /// Whatever is compiled and works here.
 pub fn backends() -> Vec<&'static str> {
-    let all = ["epoll", "poll", "select", "mio", "uring"];
-    let compiled = [true, true, true, cfg!(feature = "mio"), cfg!(feature = "uring")];
+    let all = [
+        ("epoll", cfg!(target_os = "linux")),
+        ("kqueue", cfg!(any(target_vendor = "apple", target_os = "freebsd"))),
+        ("poll", true),
+        ("select", true),
+        ("mio", cfg!(feature = "mio")),
+        ("uring", cfg!(feature = "uring")),
+    ];
     let mut backends = Vec::new();
-    for (name, compiled) in all.into_iter().zip(compiled) {
+    for (name, compiled) in all {
         match compiled.then(|| by_name(name)) {
             Some(Ok(_)) => backends.push(name),
             // A kernel without io_uring.
