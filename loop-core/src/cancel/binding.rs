@@ -63,21 +63,17 @@ impl Place {
         }
     }
 
-    /// Replaces the scope's deadline. One that has passed asks at once.
+    /// Replaces the scope's deadline. One that has passed is a timer like others: it is due before the
+    /// task's next step.
     pub(super) fn set_deadline(&self, deadline: Option<Instant>) {
         let Some(inner) = current::find(self.inbox.loop_id) else { return };
-        let now = inner.clock.now();
-        let passed = deadline.is_some_and(|deadline| deadline <= now);
-        let new = deadline
-            .filter(|_| !passed)
-            .map(|deadline| inner.insert_timer(deadline, TimerItem::Expire(self.task, self.node)));
+        let expire = TimerItem::Expire(self.task, self.node);
+        let new = deadline.map(|deadline| inner.insert_timer(deadline, expire));
         let old = self.with(|tree, node| std::mem::replace(&mut tree.node_mut(node).timer, new));
-        if let Some(key) = old.flatten() {
+        // If the scope is gone, the new one is nobody's.
+        if let Some(key) = old.unwrap_or(new) {
             let item = inner.take_timer(key);
             drop(item);
-        }
-        if passed {
-            ask(&inner, self.task, self.node, true);
         }
     }
 }
