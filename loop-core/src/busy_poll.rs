@@ -29,3 +29,20 @@ impl BusyPoll {
         (idle < self.limit).then_some(Duration::ZERO)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_activity_begins_the_time_anew() {
+        let look = Some(Duration::ZERO);
+        let mut busy = BusyPoll::new(Duration::from_millis(5));
+        while busy.next_limit(false) == look {}
+        assert_eq!(busy.next_limit(false), None, "it has given up, and waits");
+        assert_eq!(busy.next_limit(true), look);
+        assert_eq!(busy.idle_since, None);
+        let mut never = BusyPoll::new(Duration::ZERO);
+        assert_eq!((never.next_limit(true), never.next_limit(false)), (None, None));
+    }
+}
