@@ -69,6 +69,7 @@
 //! | child processes | [`Process`], [`Stdio`], [`ProcessProtocol`], [`ProcessTransport`] |
 //! | level 3: streams | [`StreamReader`], [`StreamWriter`], [`Lines`] |
 //! | TLS, with the feature `tls` | `Tls`, `StreamWriter::start_tls`, `TcpConnector::tls`, `ServerBuilder::tls` |
+//! | HTTP, with the feature `hyper` | `HyperIo`, `HyperExecutor`, `HyperTimer` |
 //! | sending files | [`SendFile`], [`Transport::send_file`], [`AsyncFd::send_file`] |
 //! | closing in order | [`Server`], [`Drained`] |
 //! | many cores | [`serve_per_core`] |
@@ -85,6 +86,8 @@ mod connect;
 mod datagram;
 mod error;
 mod fd_passing;
+#[cfg(feature = "hyper")]
+mod hyper;
 #[cfg(feature = "inherited")]
 mod inherited;
 mod layer;
@@ -105,6 +108,9 @@ mod transport;
 mod unix;
 mod waits;
 
+#[cfg(feature = "hyper")]
+#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
+pub use crate::hyper::{HyperExecutor, HyperIo, HyperTimer};
 pub use addr::{Addrs, ToAddrs};
 pub use adopt::Adopted;
 pub use async_fd::AsyncFd;

@@ -268,7 +268,7 @@ impl StreamReader {
     }
 
     /// Shows what is there without taking it; nothing at the end of the stream.
-    pub(super) fn poll_show(&mut self, cx: &mut Context<'_>) -> Poll<Result<&[u8], ReadError>> {
+    pub(crate) fn poll_show(&mut self, cx: &mut Context<'_>) -> Poll<Result<&[u8], ReadError>> {
         if self.shown.is_empty() {
             ready!(self.poll_fill(cx, 1))?;
             self.shown = self.stream.buffer.take();
@@ -277,7 +277,7 @@ impl StreamReader {
         Poll::Ready(Ok(self.shown.as_slice()))
     }
 
-    pub(super) fn consume(&mut self, count: usize) {
+    pub(crate) fn consume(&mut self, count: usize) {
         let count = count.min(self.shown.len());
         self.shown.consume(count);
     }
