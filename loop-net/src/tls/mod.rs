@@ -5,9 +5,11 @@ mod conn;
 mod info;
 mod layer;
 mod phase;
+mod reading;
 mod session;
 mod settings;
 mod start;
+mod writing;
 
 pub use info::TlsInfo;
 pub use settings::Tls;
