@@ -49,16 +49,17 @@ fn a_run_writes_the_machine_and_a_row_for_each_subject() {
     let lines: Vec<&str> = written.lines().collect();
     let (bars, rows): (Vec<&str>, Vec<&str>) =
         lines[1..].iter().partition(|line| line.starts_with(r#"{"bar":"#));
-    assert_eq!(rows.len(), 2, "{written}");
+    assert_eq!(rows.len(), 3, "{written}");
     assert!(lines[0].starts_with(r#"{"machine":{"cpu":"#), "{}", lines[0]);
     assert!(rows[0].starts_with(r#"{"workload":"ready/callback","subject":"loop-core/"#));
     assert!(rows[1].starts_with(r#"{"workload":"ready/callback","subject":"std","params":{"#));
+    assert!(rows[2].starts_with(r#"{"workload":"ready/callback","subject":"calloop","params":{"#));
     assert!(rows.iter().all(|line| line.ends_with(r#","samples":3}"#)), "{written}");
-    // The bar of this workload is about epoll, and comes last.
+    // The bars of this workload are about epoll, and come last.
     assert!(bars.iter().all(|line| line.starts_with(r#"{"bar":"ready/callback","params":{"#)));
-    assert_eq!(bars, lines[3..]);
+    assert_eq!(bars, lines[4..]);
     if cfg!(target_os = "linux") {
-        assert_eq!(bars.len(), 1, "{written}");
-        assert!(text(&output.stdout).lines().last().unwrap().contains("at most 1.50"));
+        assert_eq!(bars.len(), 2, "{written}");
+        assert!(text(&output.stdout).lines().last().unwrap().contains("at most 0.80"));
     }
 }
