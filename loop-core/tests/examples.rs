@@ -113,7 +113,15 @@ fn crawler_finds_what_there_is_in_no_time() {
 #[test]
 fn embedded_answers_every_click() {
     let _watchdog = watchdog();
-    let mut shown = embedded::run().unwrap();
+    let mut shown = match embedded::run() {
+        Ok(shown) => shown,
+        Err(error) => {
+            let unsupported = std::io::ErrorKind::Unsupported;
+            let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+            assert_eq!(kind, Some(unsupported), "{error}");
+            return eprintln!("skipped: {error}");
+        }
+    };
     shown.sort();
     assert_eq!(shown, ["2: 4", "2: working", "3: 9", "3: working"]);
 }
