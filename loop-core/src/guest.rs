@@ -35,6 +35,7 @@ pub enum Turn {
 /// use std::time::Duration;
 ///
 /// let mut event_loop = EventLoop::new()?;
+/// # if event_loop.as_fd().is_err() { return Ok(()) } // poll and select have none
 /// let lp = event_loop.loop_ref();
 /// event_loop.call_later(Duration::from_millis(2), move || lp.stop());
 /// loop {

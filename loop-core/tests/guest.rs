@@ -226,7 +226,8 @@ fn b_loop_28_a_scope_keeps_the_loop_current_between_steps() {
         assert!(scope.prepare_wait().is_some());
         scope.run_once(Some(Duration::ZERO)).unwrap();
         assert!(task.take_result().unwrap().unwrap());
-        scope.as_fd().unwrap();
+        let pollable = !matches!(scope.selector_name(), "poll" | "select");
+        assert_eq!(scope.as_fd().is_ok(), pollable);
     }
     assert!(!event_loop.is_running() && LoopRef::try_current().is_none());
     event_loop.close();
@@ -367,6 +368,9 @@ fn a_host_that_cannot_poll_is_called_back() {
 fn a_host_waker_may_be_dropped_by_its_own_call() {
     let _watchdog = watchdog();
     let mut event_loop = EventLoop::new().unwrap();
+    if let Err(error) = event_loop.as_fd() {
+        return println!("skipped: {error}");
+    }
     let (give, given) = mpsc::channel::<HostWaker>();
     let (end, ended) = mpsc::channel();
     let end = OnDrop(move || end.send(()).unwrap());

