@@ -4,7 +4,7 @@ mod common;
 
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::rc::Rc;
