@@ -87,6 +87,7 @@ impl HostWaker {
         // A selector stays on its thread, so it is made there.
         let body = move || match Watch::new(&theirs, fd) {
             Ok(watch) => {
+                // Whoever made the thread waits for this.
                 let _ = started.send(Ok(()));
                 watch.run(wake);
             }

@@ -141,6 +141,7 @@ impl Kernel for Devpoll {
     }
 
     fn disarm(&mut self, entry: &Entry) {
+        // A refusal means that it was forgotten already (B-SEL-08).
         let _ = self.write(&[remove(entry.fd())]);
     }
 }

@@ -128,6 +128,7 @@ impl Kernel for Poll {
     }
 
     fn disarm(&mut self, entry: &Entry) {
+        // A refusal means that it was forgotten already (B-SEL-08).
         let _ = self.0.registry().deregister(&mut SourceFd(&entry.fd()));
     }
 

@@ -205,6 +205,7 @@ impl Interrupter {
     }
 
     fn join(&mut self) -> u32 {
+        // The thread may have ended by itself; joining says how.
         let _ = self.stop.send(());
         self.thread.take().map_or(0, |thread| thread.join().expect("it does not panic"))
     }
