@@ -77,7 +77,9 @@ impl Listing {
     #[inline]
     pub fn enter(&self, awaited: impl FnOnce() -> Weak<dyn Awaited>) {
         if self.index.get() == NONE {
-            let index = LISTED.with(|listed| listed.borrow_mut().insert(awaited()));
+            // What makes it is the primitive's own code, which may enter another.
+            let awaited = awaited();
+            let index = LISTED.with(|listed| listed.borrow_mut().insert(awaited));
             // That many do not fit into memory.
             self.index.set(u32::try_from(index).unwrap_or(NONE));
         }
@@ -126,4 +128,27 @@ pub(crate) fn note_holders() {
 #[inline]
 pub(crate) fn holders_are_noted() -> bool {
     NOTE_HOLDERS.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entering_may_enter_another() {
+        let (outer, inner) = (Listing::new(), Listing::new());
+        let nothing = || Weak::<Never>::new() as Weak<dyn Awaited>;
+        outer.enter(|| {
+            inner.enter(nothing);
+            nothing()
+        });
+        assert!(outer.index.get() != NONE && inner.index.get() != NONE);
+        assert_ne!(outer.index.get(), inner.index.get());
+    }
+
+    struct Never;
+
+    impl Awaited for Never {
+        fn each_wait(&self, _: &mut dyn FnMut(&Waker, WaitsFor)) {}
+    }
 }
