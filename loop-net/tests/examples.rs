@@ -1,74 +1,26 @@
 //! The built examples, talked to from outside and interrupted.
 
 mod common;
+#[path = "common/example.rs"]
+mod example;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::watchdog;
-use rustix::process::{Pid, Signal, kill_process};
-
-/// Test executables lie in `target/<profile>/deps`, examples beside that.
-fn path_of(name: &str) -> PathBuf {
-    let deps = std::env::current_exe().unwrap();
-    let path = deps.parent().and_then(|deps| deps.parent()).unwrap().join("examples").join(name);
-    assert!(path.exists(), "{} is missing: `cargo build --examples`", path.display());
-    path
-}
-
-struct Example {
-    child: Child,
-    output: BufReader<ChildStdout>,
-    addr: SocketAddr,
-}
-
-impl Example {
-    fn start(name: &str) -> Example {
-        let mut child =
-            Command::new(path_of(name)).arg("0").stdout(Stdio::piped()).spawn().unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        let addr = line.strip_prefix("listening on ").and_then(|rest| rest.split(' ').next());
-        let addr = addr.and_then(|addr| addr.parse().ok());
-        Example { child, output, addr: addr.unwrap_or_else(|| panic!("no address in {line:?}")) }
-    }
-
-    fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.addr).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Client { lines: BufReader::new(stream) }
-    }
-
-    fn interrupt(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
-    }
-
-    /// What else it wrote.
-    fn finish(mut self) -> String {
-        let mut rest = String::new();
-        self.output.read_to_string(&mut rest).unwrap();
-        let status = self.child.wait().unwrap();
-        assert!(status.success(), "{status}: {rest}");
-        rest
-    }
-}
-
-impl Drop for Example {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use example::{Example, path_of};
 
 struct Client {
     lines: BufReader<TcpStream>,
 }
 
 impl Client {
+    fn new(example: &Example) -> Client {
+        Client { lines: BufReader::new(example.connect()) }
+    }
+
     fn say(&mut self, text: &str) {
         self.lines.get_mut().write_all(text.as_bytes()).unwrap();
     }
@@ -83,7 +35,7 @@ impl Client {
 fn echoes(name: &str) {
     let _watchdog = watchdog();
     let example = Example::start(name);
-    let mut clients = [example.connect(), example.connect()];
+    let mut clients = [Client::new(&example), Client::new(&example)];
     for (index, client) in clients.iter_mut().enumerate() {
         client.say(&format!("hello from {index}\n"));
     }
@@ -113,7 +65,7 @@ fn chat_broadcasts_to_the_others_and_says_goodbye() {
     let example = Example::start("chat");
     let names = ["ann", "ben", "cleo"];
     let mut clients = names.map(|name| {
-        let mut client = example.connect();
+        let mut client = Client::new(&example);
         client.say(&format!("{name}\n"));
         client
     });
@@ -130,7 +82,7 @@ fn chat_broadcasts_to_the_others_and_says_goodbye() {
     assert_eq!(ann.hear(), "ben: hi ann\n");
     assert_eq!(cleo.hear(), "ben: hi ann\n");
 
-    let mut dan = example.connect();
+    let mut dan = Client::new(&example);
     dan.say("dan\n");
     assert_eq!(dan.hear(), "* welcome dan, others here: 3\n");
 
@@ -146,7 +98,7 @@ fn chat_broadcasts_to_the_others_and_says_goodbye() {
 fn chat_holds_up_who_speaks_to_a_slow_reader_until_it_reads() {
     let _watchdog = watchdog();
     let example = Example::start("chat");
-    let (mut slow, mut fast) = (example.connect(), example.connect());
+    let (mut slow, mut fast) = (Client::new(&example), Client::new(&example));
     slow.say("slow\n");
     assert!(slow.hear().starts_with("* welcome "));
     fast.say("fast\n");

@@ -2,59 +2,31 @@
 #![cfg(all(feature = "hyper", feature = "tokio-io"))]
 
 mod common;
+#[path = "common/example.rs"]
+mod example;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use common::watchdog;
+use example::Example;
 
-struct Example(Child, SocketAddr);
-
-impl Example {
-    fn start(name: &str) -> Example {
-        let deps = std::env::current_exe().unwrap();
-        let target = deps.parent().and_then(|deps| deps.parent()).unwrap();
-        let path = target.join("examples").join(name);
-        let mut child = Command::new(path).arg("0").stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let addr = line.trim_end().strip_prefix("listening on ").unwrap().parse().unwrap();
-        Example(child, addr)
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.1).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream
-    }
-
-    fn get(&self, path: &str) -> String {
-        let mut stream = self.connect();
-        let request =
-            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-}
-
-impl Drop for Example {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// The whole answer to a request for `path`.
+fn get(example: &Example, path: &str) -> String {
+    let mut stream = example.connect();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 #[test]
 fn axum_router_routes() {
     let _watchdog = watchdog();
     let example = Example::start("axum_router");
-    let answer = example.get("/hello/you");
+    let answer = get(&example, "/hello/you");
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello you\n"), "{answer}");
-    assert!(example.get("/none").starts_with("HTTP/1.1 404"));
+    assert!(get(&example, "/none").starts_with("HTTP/1.1 404"));
 }
 
 #[test]
@@ -62,12 +34,12 @@ fn http_files_sends_files_and_nothing_from_outside() {
     let _watchdog = watchdog();
     let example = Example::start("http_files");
     let manifest = std::fs::read_to_string("Cargo.toml").unwrap();
-    let answer = example.get("/Cargo.toml");
+    let answer = get(&example, "/Cargo.toml");
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(&manifest), "{answer}");
     for path in
         ["/none", "/../Cargo.toml", "/src", "/src/../../Cargo.toml", "//etc/passwd/../passwd"]
     {
-        assert!(example.get(path).starts_with("HTTP/1.1 404"), "{path}");
+        assert!(get(&example, path).starts_with("HTTP/1.1 404"), "{path}");
     }
 }
 

@@ -51,7 +51,12 @@ impl Waiting for Edges {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadySource>) -> io::Result<()> {
-        self.poll.poll(&mut self.events, timeout)?;
+        // The tearing down of another subject's ring may interrupt it.
+        while let Err(error) = self.poll.poll(&mut self.events, timeout) {
+            if error.kind() != ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
         let sources = self.events.iter().filter(|event| event.token() != STOP);
         ready.extend(sources.map(|event| {
             let (reads, writes) = (event.is_readable(), event.is_writable());

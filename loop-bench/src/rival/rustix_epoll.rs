@@ -82,9 +82,12 @@ impl Waiting for Epoll {
         self.events.clear();
         // Room for all that can be ready, and the waker.
         self.events.reserve(self.slots.len() + 1);
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
+        loop {
+            match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref()) {
+                Ok(_) => break,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
         }
         for event in &self.events {
             let (data, flags) = (event.data.u64(), event.flags);
