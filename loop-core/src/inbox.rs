@@ -78,3 +78,137 @@ impl Inbox {
         self.queue.close();
     }
 }
+
+// ci/loom
+#[cfg(all(test, loom))]
+mod tests {
+    use std::sync::Arc;
+
+    use loom::model::Builder;
+    use loom::thread;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    /// The real inbox: a queue and a waker whose atomics are loom's.
+    fn inbox() -> Inbox {
+        Inbox::new(1, Waker::new().unwrap(), Holds::default())
+    }
+
+    fn is_readable(waker: &Waker) -> bool {
+        let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(waker, PollFlags::IN)], Some(&no_time)).unwrap() == 1
+    }
+
+    /// One iteration of the loop: what it does before, in and after a wait without end.
+    fn iteration(inbox: &Inbox) -> usize {
+        wait(&inbox.waker);
+        look(inbox)
+    }
+
+    fn wait(waker: &Waker) {
+        if waker.park() {
+            while !is_readable(waker) {
+                thread::yield_now();
+            }
+        }
+        waker.unpark();
+        if is_readable(waker) {
+            waker.drain();
+        }
+    }
+
+    fn look(inbox: &Inbox) -> usize {
+        let count = if inbox.is_empty() { 0 } else { inbox.len() };
+        (0..count).map_while(|_| inbox.pop()).count()
+    }
+
+    /// In every interleaving all messages arrive. Were a wake lost, the loop would wait for ever, which
+    /// loom reports.
+    fn all_arrive(
+        producers: usize,
+        send: fn(&Inbox) -> Result<(), Message>,
+        iteration: fn(&Inbox) -> usize,
+    ) {
+        let mut model = Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let inbox = Arc::new(inbox());
+            let threads: Vec<_> = (0..producers)
+                .map(|_| {
+                    let inbox = inbox.clone();
+                    thread::spawn(move || assert!(send(&inbox).is_ok()))
+                })
+                .collect();
+            let mut seen = 0;
+            while seen < producers {
+                seen += iteration(&inbox);
+            }
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert!(inbox.is_empty() && seen == producers);
+        });
+    }
+
+    fn send(inbox: &Inbox) -> Result<(), Message> {
+        inbox.send(Message::Stop)
+    }
+
+    #[test]
+    fn b_thr_03_no_message_waits_for_ever_with_one_sender() {
+        all_arrive(1, send, iteration);
+    }
+
+    #[test]
+    fn b_thr_03_no_message_waits_for_ever_with_two_senders() {
+        all_arrive(2, send, iteration);
+    }
+
+    #[test]
+    #[should_panic]
+    fn a_sender_that_wakes_first_is_found_out() {
+        let wakes_first = |inbox: &Inbox| {
+            inbox.waker.wake();
+            inbox.queue.push(Message::Stop).map_err(PushError::into_inner)
+        };
+        all_arrive(1, wakes_first, iteration);
+    }
+
+    #[test]
+    #[should_panic]
+    fn a_loop_that_looks_before_it_unparks_is_found_out() {
+        let looks_first = |inbox: &Inbox| {
+            if inbox.waker.park() {
+                while !is_readable(&inbox.waker) {
+                    thread::yield_now();
+                }
+            }
+            let seen = look(inbox);
+            inbox.waker.unpark();
+            if is_readable(&inbox.waker) {
+                inbox.waker.drain();
+            }
+            seen
+        };
+        all_arrive(1, send, looks_first);
+    }
+
+    /// A message is refused, or the closing loop finds it: never both, never neither.
+    #[test]
+    fn b_thr_07_a_message_that_races_with_close_is_refused_or_found() {
+        let mut model = Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let inbox = Arc::new(inbox());
+            let sender = {
+                let inbox = inbox.clone();
+                thread::spawn(move || (0..2).filter(|_| send(&inbox).is_ok()).count())
+            };
+            inbox.close();
+            let mut found = 0;
+            while inbox.pop().is_some() {
+                found += 1;
+            }
+            assert_eq!(found, sender.join().unwrap());
+        });
+    }
+}

@@ -42,7 +42,8 @@
 //!   may be called from anywhere on the loop's thread.
 //! - A panic or an `Err` in a callback, and a panic in a task, is reported
 //!   ([`LoopRef::set_exception_handler`]) and ends nothing else. With `panic = "abort"` there is
-//!   nothing to catch and none of this applies.
+//!   nothing to catch and none of this applies: a panic ends the program, and failures that are to be
+//!   reported are returned as `Err` (B-EXC-09).
 //! - Cancelling drops: a cancelled callback's closure at once, a cancelled task's body in its next
 //!   step, with the loop usable. What wants to survive that says so: [`catch_cancelled`].
 //!
@@ -122,6 +123,7 @@ mod task;
 mod trace;
 mod waiters;
 mod watchdog;
+mod wrap_future;
 
 pub use awaited::{Awaited, Listing};
 pub use builder::Builder;

@@ -23,16 +23,24 @@ struct Shared<T> {
     done: Condvar,
 }
 
-enum State<T> {
-    Pending {
-        waker: Option<Waker>,
-        /// Once the task is started.
-        task: Option<TaskKey>,
-        cancelled: bool,
-    },
+struct State<T> {
+    outcome: Outcome<T>,
+    /// Once the task is started.
+    task: Option<TaskKey>,
+    cancelled: bool,
+}
+
+enum Outcome<T> {
+    Pending(Option<Waker>),
     Done(Result<T, TaskError>),
-    /// The outcome was taken, or nobody wants it any more.
+    /// It was taken, or nobody wants it any more.
     Over,
+}
+
+impl<T> State<T> {
+    fn is_pending(&self) -> bool {
+        matches!(self.outcome, Outcome::Pending(_))
+    }
 }
 
 impl<T> Shared<T> {
@@ -43,9 +51,9 @@ impl<T> Shared<T> {
     /// Stores the outcome and tells who waits; what nobody wants comes back.
     fn complete(&self, outcome: Result<T, TaskError>) -> Option<Result<T, TaskError>> {
         let mut state = self.lock();
-        let State::Pending { waker, .. } = &mut *state else { return Some(outcome) };
+        let Outcome::Pending(waker) = &mut state.outcome else { return Some(outcome) };
         let waker = waker.take();
-        *state = State::Done(outcome);
+        state.outcome = Outcome::Done(outcome);
         drop(state);
         self.done.notify_all();
         if let Some(waker) = waker {
@@ -55,19 +63,20 @@ impl<T> Shared<T> {
     }
 
     fn take(state: &mut State<T>) -> Result<T, TaskError> {
-        match std::mem::replace(state, State::Over) {
-            State::Done(outcome) => outcome,
+        match std::mem::replace(&mut state.outcome, Outcome::Over) {
+            Outcome::Done(outcome) => outcome,
             _ => panic!("the outcome of a remote future was taken before"),
         }
     }
 
     fn is_cancelled(&self) -> bool {
-        matches!(*self.lock(), State::Pending { cancelled: true, .. })
+        self.lock().cancelled
     }
 
-    /// On the loop's thread: asks the task to end, if it was started.
+    /// On the loop's thread: asks the task to end, if it was started. Whether anybody still wants its outcome
+    /// does not matter.
     fn cancel(&self) {
-        let State::Pending { task: Some(key), .. } = *self.lock() else { return };
+        let Some(key) = self.lock().task else { return };
         if let Some(task) = task::find(&LoopRef::current().inner, key) {
             task.cancel();
         }
@@ -92,9 +101,7 @@ impl<T: Send + 'static> Promise<T> {
             return;
         }
         let task = TaskBuilder::new().spawn_at(&LoopRef::current(), site, async { f().await });
-        if let State::Pending { task: key, .. } = &mut *self.shared.lock() {
-            *key = Some(task.key());
-        }
+        self.shared.lock().task = Some(task.key());
         // A request that came meanwhile has not found the key.
         if self.shared.is_cancelled() {
             task.cancel();
@@ -172,7 +179,7 @@ impl Remote {
             return Err(Closed(f));
         }
         let site = Location::caller();
-        let state = State::Pending { waker: None, task: None, cancelled: false };
+        let state = State { outcome: Outcome::Pending(None), task: None, cancelled: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), done: Condvar::new() });
         let promise = Promise { shared: shared.clone(), remote: self.clone() };
         // A refused call gives its closure back, but not what is inside that.
@@ -258,7 +265,7 @@ impl<T> RemoteFuture<T> {
     /// If the outcome was taken before, by a wait or by awaiting.
     pub fn wait(&mut self) -> Result<T, RemoteError> {
         self.wait_until(|shared, state| {
-            let pending = |state: &mut State<T>| matches!(state, State::Pending { .. });
+            let pending = |state: &mut State<T>| state.is_pending();
             shared.done.wait_while(state, pending).unwrap_or_else(PoisonError::into_inner)
         })
     }
@@ -272,7 +279,7 @@ impl<T> RemoteFuture<T> {
     /// As [`wait`](Self::wait).
     pub fn wait_timeout(&mut self, limit: Duration) -> Result<T, RemoteError> {
         self.wait_until(|shared, state| {
-            let pending = |state: &mut State<T>| matches!(state, State::Pending { .. });
+            let pending = |state: &mut State<T>| state.is_pending();
             let waited = shared.done.wait_timeout_while(state, limit, pending);
             waited.unwrap_or_else(PoisonError::into_inner).0
         })
@@ -283,13 +290,13 @@ impl<T> RemoteFuture<T> {
         wait: impl for<'a> FnOnce(&'a Shared<T>, MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>>,
     ) -> Result<T, RemoteError> {
         let mut state = self.shared.lock();
-        if let State::Pending { .. } = *state {
+        if state.is_pending() {
             if current::find(self.remote.inbox.loop_id).is_some() {
                 return Err(RemoteError::Deadlock);
             }
             state = wait(&self.shared, state);
         }
-        if let State::Pending { .. } = *state {
+        if state.is_pending() {
             return Err(RemoteError::Elapsed);
         }
         Shared::take(&mut state).map_err(RemoteError::Task)
@@ -297,7 +304,7 @@ impl<T> RemoteFuture<T> {
 
     /// Whether the task has ended: waiting and awaiting return at once.
     pub fn is_done(&self) -> bool {
-        !matches!(*self.shared.lock(), State::Pending { .. })
+        !self.shared.lock().is_pending()
     }
 }
 
@@ -305,9 +312,12 @@ impl<T: Send + 'static> RemoteFuture<T> {
     /// Asks the task to end, as [`Task::cancel`](crate::Task::cancel); one that was not started never is. `false`
     /// if it has ended already. The outcome still has to be waited for.
     pub fn cancel(&self) -> bool {
-        match &mut *self.shared.lock() {
-            State::Pending { cancelled, .. } => *cancelled = true,
-            State::Done(_) | State::Over => return false,
+        {
+            let mut state = self.shared.lock();
+            if !state.is_pending() {
+                return false;
+            }
+            state.cancelled = true;
         }
         let shared = self.shared.clone();
         // A loop that closes ends the task anyhow.
@@ -324,7 +334,7 @@ impl<T> Future for RemoteFuture<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let new = cx.waker().clone();
         let mut state = self.shared.lock();
-        let State::Pending { waker, .. } = &mut *state else {
+        let Outcome::Pending(waker) = &mut state.outcome else {
             return Poll::Ready(Shared::take(&mut state));
         };
         let old = waker.replace(new);
@@ -336,8 +346,8 @@ impl<T> Future for RemoteFuture<T> {
 
 impl<T> Drop for RemoteFuture<T> {
     fn drop(&mut self) {
-        let old = std::mem::replace(&mut *self.shared.lock(), State::Over);
-        if let State::Done(Err(TaskError::Panicked(panic))) = old {
+        let old = std::mem::replace(&mut self.shared.lock().outcome, Outcome::Over);
+        if let Outcome::Done(Err(TaskError::Panicked(panic))) = old {
             report_unread(&self.remote, panic);
         }
     }

@@ -2,14 +2,17 @@
 
 mod common;
 
+use std::backtrace::Backtrace;
+use std::cell::RefCell;
 use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
 use common::{Trace, pair, reports, turn};
 use loop_core::{
-    AsSource, Clock, EventLoop, ExceptionContext, Interest, RegisterError, Selector, Severity,
-    Token, VirtualClock, default_selector,
+    AsSource, Clock, EventLoop, ExceptionContext, Interest, LoopFuture, RegisterError, Selector,
+    Severity, Signal, SpawnHook, TaskBody, TaskBuilder, TaskRef, Token, VirtualClock,
+    default_selector,
 };
 use loop_selector::{Events, Registry, Waker};
 use std::io::{self, Write};
@@ -144,6 +147,57 @@ fn without_debug_mode_nothing_is_timed() {
     event_loop.spawn(async {}).detach();
     turn(&mut event_loop);
     assert_eq!(log.take(), Vec::<String>::new());
+}
+
+#[test]
+fn b_dbg_06_all_that_is_made_knows_where() {
+    let mut event_loop = EventLoop::builder().debug(false).build().unwrap();
+    let (ours, _theirs) = pair();
+    let line = line!();
+    let soon = event_loop.call_soon(|| ());
+    let later = event_loop.call_later(Duration::ZERO, || ());
+    let reader = event_loop.add_reader(&ours, || ()).unwrap();
+    let signal = event_loop.add_signal_handler(Signal::USR2, || ()).unwrap();
+    let future: LoopFuture<()> = event_loop.create_future();
+    let task = event_loop.spawn(async {}).task_ref();
+    let built = TaskBuilder::new().spawn_on(&event_loop, async {}).task_ref();
+    let sites = [
+        soon.site(),
+        later.site(),
+        reader.site(),
+        signal.site(),
+        future.site(),
+        task.site(),
+        built.site(),
+    ];
+    for (site, below) in sites.into_iter().zip(1..) {
+        assert_eq!((site.file(), site.line()), (file!(), line + below));
+    }
+    // It outlives what it is the site of.
+    turn(&mut event_loop);
+    later.cancel();
+    assert_eq!((soon.site().line(), task.site().line()), (line + 1, line + 6));
+}
+
+/// A whole backtrace is a matter for whoever wants to pay for it.
+#[test]
+fn b_dbg_06_a_spawn_hook_may_take_a_backtrace() {
+    #[derive(Default)]
+    struct Traces(RefCell<Vec<(u64, Backtrace)>>);
+    impl SpawnHook for Traces {
+        fn wrap(&self, task: &TaskRef, body: TaskBody) -> TaskBody {
+            self.0.borrow_mut().push((task.id(), Backtrace::force_capture()));
+            body
+        }
+    }
+    let traces = Rc::new(Traces::default());
+    let event_loop = EventLoop::new().unwrap();
+    event_loop.set_spawn_hook(Some(traces.clone()));
+    let task = event_loop.spawn(async {});
+    let (id, trace) = traces.0.take().pop().unwrap();
+    assert_eq!(id, task.id());
+    let trace = trace.to_string();
+    assert!(trace.contains("b_dbg_06_a_spawn_hook"), "{trace}");
 }
 
 /// A loop in debug mode whose selector takes its time on a virtual clock.

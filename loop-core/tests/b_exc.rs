@@ -11,6 +11,7 @@ use std::time::Duration;
 use common::{OnDrop, Trace, keep, reports, turn};
 use loop_core::{
     Context, ContextVar, EventLoop, ExceptionContext, Failure, LoopAbort, LoopRef, Severity,
+    TaskGroup, catch_cancelled,
 };
 
 fn new_loop() -> EventLoop {
@@ -225,6 +226,60 @@ fn b_exc_08_a_panic_while_formatting_is_contained() {
     event_loop.call_soon(trace.note("goes on"));
     turn(&mut event_loop);
     assert_eq!(trace.take(), ["goes on"]);
+}
+
+/// Not a test of its own: what the next one runs in a process in which no panic unwinds. An abort from the
+/// hook is what `panic = "abort"` does.
+#[test]
+fn child_without_unwinding() {
+    let Ok(how) = std::env::var("LOOP_CORE_CHILD") else { return };
+    std::panic::set_hook(Box::new(|_| std::process::abort()));
+    let mut event_loop = new_loop();
+    let log = reports(&event_loop);
+    event_loop.call_soon(|| Err("callback"));
+    event_loop.call_later(Duration::ZERO, || Err("timer"));
+    let task = event_loop.spawn(async { Err::<(), _>("task") });
+    let group = event_loop.spawn(TaskGroup::scope(async |group: TaskGroup<&str>| {
+        group.spawn(async { Err::<(), _>("child") });
+        std::future::pending::<()>().await;
+        Ok(())
+    }));
+    let cancelled = event_loop.spawn(async {
+        let cancelled = catch_cancelled(std::future::pending::<()>()).await.unwrap_err();
+        cancelled.propagate().await
+    });
+    for _ in 0..5 {
+        turn(&mut event_loop);
+        cancelled.cancel();
+    }
+    assert_eq!(
+        log.take(),
+        ["callback failed: error \"callback\"", "callback failed: error \"timer\""]
+    );
+    assert_eq!(task.take_result().unwrap().unwrap(), Err("task"));
+    assert!(group.take_result().unwrap().unwrap().is_err());
+    assert!(cancelled.take_result().unwrap().unwrap_err().is_cancelled());
+    println!("errors are reported.");
+    if how == "panic" {
+        event_loop.call_soon(|| panic!("it does not unwind"));
+        turn(&mut event_loop);
+        println!("caught.");
+    }
+}
+
+#[test]
+fn b_exc_09_where_panics_abort_errors_are_still_reported() {
+    use std::os::unix::process::ExitStatusExt;
+    for (how, signal) in [("errors", None), ("panic", Some(6))] {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_without_unwinding", "--nocapture"])
+            .env("LOOP_CORE_CHILD", how)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.signal(), signal, "{how}: {text}");
+        assert!(text.contains("errors are reported.") && !text.contains("caught."), "{text}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use common::{
     Call, OnDrop, Trace, for_each_backend, for_each_logged, keep, pair, reports, turn, watchdog,
 };
-use loop_core::{EventLoop, Interest, IoHandler, LoopRef, Readiness, Token};
+use loop_core::{EventLoop, Interest, IoHandler, LoopRef, Readiness, Token, sleep};
 use loop_selector::{PollSelector, available};
 
 /// A pair whose our side is readable and writable.
@@ -373,6 +373,60 @@ fn b_fd_11_many_changes_are_one_call() {
         turn(&mut event_loop);
         assert_eq!(log.take_changes(), [Call::Modify(Some(Interest::READ | Interest::WRITE))]);
     });
+}
+
+/// Not a test of its own: what the next one runs in a process whose standard input is a pipe that it may lose.
+#[test]
+fn child_loses_its_input() {
+    let Ok(name) = std::env::var("LOOP_CORE_CHILD") else { return };
+    let mut event_loop =
+        EventLoop::builder().selector(loop_selector::by_name(&name).unwrap()).build().unwrap();
+    let calls = Rc::new(Cell::new(0));
+    let (count, input) = (calls.clone(), Rc::new(io::stdin()));
+    let source = input.clone();
+    event_loop
+        .add_reader(&input, move || {
+            count.set(count.get() + 1);
+            assert_eq!(rustix::io::read(&*source, &mut [0; 1]), Err(rustix::io::Errno::BADF));
+        })
+        .unwrap();
+    let failures = reports(&event_loop);
+    let (ours, mut theirs) = pair();
+    event_loop.run_once(Some(Duration::ZERO)).unwrap();
+    assert_eq!(calls.get(), 0);
+    // As a library does that makes a daemon of the program.
+    fork::close_fd().unwrap();
+    let before = event_loop.statistics().iterations;
+    let echoed = event_loop.run_until_complete(async move {
+        sleep(Duration::from_millis(20)).await;
+        theirs.write_all(b"x").unwrap();
+        LoopRef::current().readable(&ours).await.is_ok() && read_byte(&ours).is_ok()
+    });
+    let good = echoed.is_ok_and(|echoed| echoed)
+        && calls.get() <= 1
+        && event_loop.statistics().iterations - before < 12
+        && failures.take().is_empty()
+        && event_loop.remove_reader(&*input)
+        && !event_loop.remove_reader(&*input)
+        && event_loop.run_once(Some(Duration::ZERO)).is_ok();
+    // Where it would say more is closed.
+    std::process::exit(if good { 7 } else { 8 });
+}
+
+#[test]
+fn b_fd_12_a_descriptor_closed_behind_the_loops_back_does_not_stop_it() {
+    for name in loop_selector::available() {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_loses_its_input", "--nocapture"])
+            .env("LOOP_CORE_CHILD", name)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take();
+        assert_eq!(child.wait().unwrap().code(), Some(7), "{name}");
+        drop(input);
+    }
 }
 
 /// Echoes bytes, and does to its registration what the test asks for.

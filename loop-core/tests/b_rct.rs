@@ -79,6 +79,24 @@ fn b_rct_01_an_err_is_a_value_and_a_panic_an_error() {
 }
 
 #[test]
+fn b_rct_02_a_request_stands_although_nobody_waits_for_the_outcome() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let remote = event_loop.remote();
+    let started = remote.spawn(pending::<()>).unwrap();
+    turn(&mut event_loop);
+    turn(&mut event_loop);
+    let never_started = remote.spawn(|| async { panic!("it was cancelled") }).unwrap();
+    for future in [started, never_started] {
+        assert!(future.cancel());
+        drop(future);
+    }
+    for _ in 0..4 {
+        turn(&mut event_loop);
+    }
+    assert!(event_loop.tasks().is_empty());
+}
+
+#[test]
 fn b_rct_02_a_timed_out_wait_leaves_the_task_running() {
     beside(|remote| {
         let (open, gate) = mpsc::channel();

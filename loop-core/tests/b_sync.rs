@@ -153,6 +153,38 @@ fn b_lock_07_dropping_a_waiting_future_keeps_every_rule() {
 }
 
 #[test]
+fn b_lock_08_a_lock_is_bound_to_no_loop_and_tasks_of_two_may_share_it() {
+    let trace = Log::default();
+    let lock = Rc::new(Lock::new());
+    let mut loops = [(); 2].map(|()| loop_core::EventLoop::new().unwrap());
+    let tasks: Vec<_> = ["first", "second"]
+        .into_iter()
+        .zip(&loops)
+        .map(|(name, lp)| {
+            let (lock, trace) = (lock.clone(), trace.clone());
+            lp.spawn(async move {
+                let _held = lock.acquire().await;
+                log(&trace, format!("{name} has it"));
+                yield_now().await;
+                log(&trace, format!("{name} lets go"));
+            })
+        })
+        .collect();
+    for _ in 0..2 {
+        // The second waits for the first, which runs on another loop and wakes it.
+        for event_loop in &mut loops {
+            event_loop.run_once(Some(std::time::Duration::ZERO)).unwrap();
+        }
+    }
+    loops[1].run_once(Some(std::time::Duration::ZERO)).unwrap();
+    assert!(tasks.iter().all(Task::is_done));
+    assert_eq!(
+        *trace.borrow(),
+        ["first has it", "first lets go", "second has it", "second lets go"]
+    );
+}
+
+#[test]
 fn b_evt_01_set_wakes_all_and_cancelled_waiters_are_gone() {
     run(async {
         let event = Rc::new(Event::new());
@@ -355,7 +387,7 @@ fn b_que_04_one_put_wakes_one_getter_in_order() {
 
 // python/asyncio#256 [bpo-23812]: an item put, then its getter cancelled.
 #[test]
-fn s21_b_que_05_a_getter_cancelled_after_it_was_woken_loses_no_item() {
+fn b_que_05_s21_a_getter_cancelled_after_it_was_woken_loses_no_item() {
     run(async {
         let queue = Rc::new(Queue::new());
         let getter = || {
@@ -436,10 +468,6 @@ fn b_que_09_draining_lets_what_is_left_be_got_and_wakes_all() {
     queue.shutdown(Shutdown::Drain);
     assert!(matches!(poll_once(put.as_mut()), Poll::Ready(Err(error)) if error.0 == 2));
     assert_eq!(queue.try_put(3), Err(TryPutError::ShutDown(3)));
-    assert!(
-        poll_once(pin!(queue.join())).is_pending(),
-        "B-QUE-10: it still waits for what is left"
-    );
     assert_eq!(poll_once(pin!(queue.get())), Poll::Ready(Ok(1)));
     assert_eq!(poll_once(pin!(queue.get())), Poll::Ready(Err(QueueShutDown)));
 
@@ -451,19 +479,57 @@ fn b_que_09_draining_lets_what_is_left_be_got_and_wakes_all() {
 }
 
 #[test]
+fn b_que_10_draining_leaves_join_waiting_for_what_is_left() {
+    let queue = Queue::new();
+    queue.try_put(1).unwrap();
+    queue.try_put(2).unwrap();
+    let mut before = pin!(queue.join());
+    assert!(poll_once(before.as_mut()).is_pending());
+    queue.shutdown(Shutdown::Drain);
+    let mut after = pin!(queue.join());
+    for item in [1, 2] {
+        assert!(poll_once(before.as_mut()).is_pending() && poll_once(after.as_mut()).is_pending());
+        assert_eq!(queue.try_get(), Ok(item));
+        assert!(poll_once(before.as_mut()).is_pending(), "got is not done");
+        queue.task_done();
+    }
+    assert!(poll_once(before.as_mut()).is_ready() && poll_once(after.as_mut()).is_ready());
+}
+
+#[test]
 fn b_que_11_immediate_counts_what_is_left_as_done_but_not_what_was_got() {
     let queue = Queue::new();
     queue.try_put(1).unwrap();
     queue.try_put(2).unwrap();
     queue.try_get().unwrap();
-    queue.shutdown(Shutdown::Drain);
-    queue.shutdown(Shutdown::Immediate); // B-QUE-12: an upgrade
-    queue.shutdown(Shutdown::Drain); // and no way back
+    queue.shutdown(Shutdown::Immediate);
     assert_eq!(queue.try_get(), Err(TryGetError::ShutDown));
     let mut join = pin!(queue.join());
     assert!(poll_once(join.as_mut()).is_pending(), "one item was handed out and is not done");
     queue.task_done();
     assert!(poll_once(join.as_mut()).is_ready());
+}
+
+#[test]
+fn b_que_12_a_shutdown_may_be_repeated_and_upgraded_but_not_undone() {
+    let queue = Queue::new();
+    queue.try_put(1).unwrap();
+    queue.try_put(2).unwrap();
+    for _ in 0..2 {
+        queue.shutdown(Shutdown::Drain);
+        assert_eq!(queue.len(), 2);
+    }
+    assert_eq!(queue.try_get(), Ok(1));
+    queue.task_done();
+    for _ in 0..2 {
+        queue.shutdown(Shutdown::Immediate);
+        assert!(queue.is_empty());
+        assert_eq!(queue.try_get(), Err(TryGetError::ShutDown));
+    }
+    assert!(poll_once(pin!(queue.join())).is_ready(), "what was dropped counts once");
+    queue.shutdown(Shutdown::Drain);
+    assert_eq!(queue.try_put(3), Err(TryPutError::ShutDown(3)));
+    assert_eq!(queue.try_get(), Err(TryGetError::ShutDown));
 }
 
 #[test]
@@ -583,6 +649,31 @@ fn b_cond_04_a_notified_waiter_that_goes_passes_the_notification_on() {
         drop(held);
         assert!(poll_once(next.as_mut()).is_ready(), "{polls}");
     }
+}
+
+#[test]
+fn b_cond_05_a_wait_dropped_while_it_takes_the_lock_again_leaves_both_queues() {
+    let (lock, changed) = (Lock::new(), Condition::new());
+    let acquire = || lock.try_acquire().expect("it is free");
+    let mut gone = Box::pin(changed.wait(acquire()));
+    assert!(poll_once(gone.as_mut()).is_pending());
+    let mut next = Box::pin(changed.wait(acquire()));
+    assert!(poll_once(next.as_mut()).is_pending());
+
+    let held = acquire();
+    changed.notify(&held, 1);
+    assert!(poll_once(gone.as_mut()).is_pending(), "notified, and it waits for the lock");
+    assert!(poll_once(next.as_mut()).is_pending());
+    let mut behind = Box::pin(lock.acquire());
+    assert!(poll_once(behind.as_mut()).is_pending());
+    drop(gone);
+    drop(held);
+    // Its place for the lock is given up: who came behind it has the lock.
+    let Poll::Ready(held) = poll_once(behind.as_mut()) else { panic!("the place is still taken") };
+    // Its notification went on: nobody notifies again.
+    assert!(poll_once(next.as_mut()).is_pending(), "notified, and it waits for the lock");
+    drop(held);
+    assert!(poll_once(next.as_mut()).is_ready());
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
+use std::time::{Duration, Instant};
 
-use loop_core::LoopRef;
+use loop_core::{ExceptionContext, LoopRef, Severity};
 
 use crate::error::named;
 
@@ -52,6 +53,16 @@ impl Addrs {
     pub(crate) async fn resolve(self, lp: &LoopRef) -> io::Result<Vec<SocketAddr>> {
         match self {
             Addrs::Known(addrs) => Ok(addrs),
+            Addrs::Name { host, port } if lp.debug() => {
+                let what = format!("look up {host}");
+                let timed = move || {
+                    let started = Instant::now();
+                    (look_up(host, port), started.elapsed())
+                };
+                let (found, took) = lp.run_blocking(timed).await?;
+                report_look_up(lp, what, took);
+                found
+            }
             Addrs::Name { host, port } => lp.run_blocking(move || look_up(host, port)).await?,
         }
     }
@@ -63,6 +74,15 @@ impl Addrs {
             Addrs::Name { host, port } => look_up(host, port),
         }
     }
+}
+
+/// In debug mode every look-up is told of, and a slow one more loudly (B-DBG-05).
+fn report_look_up(lp: &LoopRef, what: String, took: Duration) {
+    let mut context = ExceptionContext::new(what);
+    let slow = took >= lp.slow_callback_duration();
+    context.severity = if slow { Severity::Info } else { Severity::Debug };
+    context.duration = Some(took);
+    lp.report(&context);
 }
 
 fn look_up(host: String, port: u16) -> io::Result<Vec<SocketAddr>> {

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV6, TcpListener};
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -112,6 +113,34 @@ fn b_conn_03_other_hosts_are_looked_up_on_a_thread() {
         let net = world.net.clone();
         let found = world.block_on(async move { net.resolve("127.1:80").await }).unwrap();
         assert_eq!(found, [SocketAddr::from(([127, 0, 0, 1], 80))]);
+    });
+}
+
+#[test]
+fn b_dbg_05_in_debug_mode_look_ups_are_told_of_by_how_long_they_took() {
+    for_each_backend(|world| {
+        let trace = Trace::new();
+        let log = trace.clone();
+        world.event_loop.set_exception_handler(Some(Rc::new(move |_, context| {
+            assert!(context.duration.is_some());
+            if context.message.starts_with("look up") {
+                log.push(format!("{:?} {}", context.severity, context.message));
+            }
+        })));
+        for (debug, threshold, expected) in [
+            (true, Duration::ZERO, Some("Info look up 127.1")),
+            (true, Duration::MAX, Some("Debug look up 127.1")),
+            (false, Duration::ZERO, None),
+        ] {
+            world.event_loop.set_debug(debug);
+            world.event_loop.set_slow_callback_duration(threshold);
+            let net = world.net.clone();
+            // What is no name is not looked up, and not told of.
+            world.block_on(async move { net.resolve("127.0.0.1:80").await.map(drop) }).unwrap();
+            let net = world.net.clone();
+            world.block_on(async move { net.resolve("127.1:80").await.map(drop) }).unwrap();
+            assert_eq!(trace.take(), Vec::from_iter(expected));
+        }
     });
 }
 

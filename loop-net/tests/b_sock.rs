@@ -46,6 +46,29 @@ fn b_sock_01_tries_first_and_registers_only_when_it_would_block() {
 }
 
 #[test]
+fn b_dbg_04_a_blocking_socket_is_made_non_blocking_and_comes_back_as_it_was() {
+    let is_blocking = |socket: &UnixStream| {
+        !rustix::fs::fcntl_getfl(socket).unwrap().contains(rustix::fs::OFlags::NONBLOCK)
+    };
+    for_each_backend(|world| {
+        for debug in [true, false] {
+            world.event_loop.set_debug(debug);
+            world.event_loop.set_exception_handler(Some(Rc::new(|_, _| ())));
+            for blocking in [true, false] {
+                let (ours, mut theirs) = UnixStream::pair().unwrap();
+                ours.set_nonblocking(!blocking).unwrap();
+                let ours = AsyncFd::new(&world.event_loop, ours).unwrap();
+                // With nothing to read it would hang here.
+                assert!(poll_once(pin!(ours.recv(1))).is_pending());
+                theirs.write_all(b"x").unwrap();
+                assert_eq!(world.block_on(ours.recv(1)).unwrap(), b"x");
+                assert_eq!(is_blocking(&ours.into_inner()), blocking);
+            }
+        }
+    });
+}
+
+#[test]
 fn b_sock_01_a_false_readiness_waits_on() {
     for_each_backend(|world| {
         let (ours, mut theirs) = pair(&world.event_loop);

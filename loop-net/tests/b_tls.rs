@@ -390,7 +390,7 @@ fn b_tls_07_a_dropped_connector_closes_its_socket() {
 }
 
 #[test]
-fn b_tls_09_marks_and_b_tls_14_a_close_flushes_first() {
+fn b_tls_09_and_14_marks_and_a_close_flushes_first() {
     let identity = Identity::new();
     for_each_backend(|world| {
         let probe = Probe::new();

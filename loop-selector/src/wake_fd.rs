@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_makes_it_readable_and_a_drain_undoes_all_writes() {
+    fn b_thr_06_a_drain_undoes_all_writes_however_many() {
         for wake_fd in all() {
             assert!(!is_readable(&wake_fd));
             wake_fd.drain();

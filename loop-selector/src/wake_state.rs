@@ -15,10 +15,10 @@
 //! wrote to the descriptor, which ends the wait and so brings that `unpark` about; or, if it was
 //! awake, the next `park` fails, and the wait with a zero timeout brings it about.
 
-#[cfg(not(all(test, loom)))]
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU8, Ordering};
 
-#[cfg(all(test, loom))]
+#[cfg(loom)]
 use loom::sync::atomic::{AtomicU8, Ordering};
 
 const AWAKE: u8 = 0;
@@ -54,7 +54,7 @@ impl WakeState {
     }
 }
 
-// RUSTFLAGS="--cfg loom" cargo test -p loop-selector --release --lib wake_state
+// ci/loom
 #[cfg(all(test, loom))]
 mod tests {
     use super::*;

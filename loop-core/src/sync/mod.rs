@@ -18,6 +18,8 @@ mod condition;
 mod event;
 mod lock;
 mod queue;
+mod queue_error;
+mod queue_store;
 mod semaphore;
 mod wait_list;
 
@@ -25,8 +27,7 @@ pub use barrier::{Barrier, BrokenBarrier};
 pub use condition::Condition;
 pub use event::Event;
 pub use lock::{Lock, LockGuard};
-pub use queue::{
-    Fifo, Lifo, LifoQueue, PriorityQueue, PutError, Queue, QueueOf, QueueShutDown, QueueStore,
-    Shutdown, Smallest, TryGetError, TryPutError,
-};
+pub use queue::{LifoQueue, PriorityQueue, Queue, QueueOf, Shutdown};
+pub use queue_error::{PutError, QueueShutDown, TryGetError, TryPutError};
+pub use queue_store::{Fifo, Lifo, QueueStore, Smallest};
 pub use semaphore::{Permit, Semaphore, TooManyReleases};

@@ -117,10 +117,10 @@ macro_rules! __for_all_behaviours {
             b_sel_19_half_closed_is_readable
             b_sel_20_refused_and_unconnected_sockets
             b_sel_21_both_directions_are_one_event
-            b_sel_22_level_triggered
+            b_sel_22_and_32_level_triggered
             b_sel_22_each_message_reaches_its_reader_once
             b_sel_23_one_batch_holds_all
-            b_sel_29_numbers_above_fd_setsize
+            b_sel_28_and_29_numbers_above_fd_setsize
             b_sel_29_ten_thousand_descriptors
             s10_stale_token_in_the_same_batch
             b_sel_24_removed_descriptors_are_not_reported

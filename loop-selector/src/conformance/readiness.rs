@@ -114,7 +114,7 @@ pub fn b_sel_21_both_directions_are_one_event(make: Make<'_>) {
 }
 
 /// What was not read is reported again, every time; what was read is not.
-pub fn b_sel_22_level_triggered(make: Make<'_>) {
+pub fn b_sel_22_and_32_level_triggered(make: Make<'_>) {
     let mut selector = create(make);
     let (a, mut b) = ready_pair();
     let a = Rc::new(a);
@@ -223,7 +223,7 @@ pub fn b_sel_29_ten_thousand_descriptors(make: Make<'_>) {
 
 /// A descriptor of 1024 or more works, or is refused at registration (B-SEL-28); the waits of
 /// others never suffer.
-pub fn b_sel_29_numbers_above_fd_setsize(make: Make<'_>) {
+pub fn b_sel_28_and_29_numbers_above_fd_setsize(make: Make<'_>) {
     let mut selector = create(make);
     let (a, _b) = ready_pair();
     let (small, _s) = ready_pair();
