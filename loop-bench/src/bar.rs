@@ -1,8 +1,12 @@
 //! [`Bar`]: how much of a rival's time ours may take.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use crate::sample::Row;
+use serde::{Deserialize, Serialize};
+
+use crate::params::Params;
+use crate::row::Row;
 
 /// A promise about one workload: ours takes at most so much of what the best of the rivals takes.
 #[derive(Clone, Copy, Debug)]
@@ -26,18 +30,18 @@ impl Bar {
         let of_ours = rows.iter().filter(|row| {
             row.workload == self.workload
                 && row.subject == self.ours
-                && (self.params.is_empty() || row.params == self.params)
+                && (self.params.is_empty() || row.params == *self.params)
         });
         let verdict = |ours: &Row| {
             let rival = rows
                 .iter()
-                .filter(|row| row.workload == ours.workload && row.params == ours.params)
+                .filter(|row| row.is_beside(ours))
                 .filter(|row| self.rivals.contains(&row.subject.as_str()))
                 .min_by(|a, b| a.summary.median.total_cmp(&b.summary.median))?;
             Some(Verdict {
-                workload: self.workload,
+                workload: self.workload.into(),
                 params: ours.params.clone(),
-                ours: self.ours,
+                ours: self.ours.into(),
                 rival: rival.subject.clone(),
                 ratio: ours.summary.median / rival.summary.median,
                 at_most: self.at_most,
@@ -48,14 +52,15 @@ impl Bar {
 }
 
 /// A ratio, and the bar that it was held against.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The workload's full name.
-    pub workload: &'static str,
+    #[serde(rename = "bar")]
+    pub workload: Cow<'static, str>,
     /// The contest's parameters.
-    pub params: Vec<(&'static str, u64)>,
+    pub params: Params,
     /// Our subject.
-    pub ours: &'static str,
+    pub ours: Cow<'static, str>,
     /// The rival that was fastest.
     pub rival: String,
     /// The ratio of the medians, ours to the rival's.
@@ -73,20 +78,15 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.workload)?;
-        for (name, value) in &self.params {
-            write!(f, " {name}={value}")?;
-        }
-        let Self { ours, rival, ratio, at_most, .. } = self;
+        let Self { workload, params, ours, rival, ratio, at_most } = self;
         let met = if self.is_met() { "met" } else { "NOT MET" };
-        write!(f, "  {ours} : {rival} = {ratio:.2}, at most {at_most:.2}: {met}")
+        write!(f, "{workload}{params}  {ours} : {rival} = {ratio:.2}, at most {at_most:.2}: {met}")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Summary;
 
     const BAR: Bar = Bar {
         workload: "w/a",
@@ -97,13 +97,7 @@ mod tests {
     };
 
     fn row(workload: &'static str, subject: &str, n: u64, median: f64) -> Row {
-        Row {
-            workload,
-            subject: subject.into(),
-            params: vec![("n", n)],
-            unit: "ns/op",
-            summary: Summary::of(&[median]).unwrap(),
-        }
+        Row::of(workload, subject, [("n", n)], "ns/op", vec![median]).unwrap()
     }
 
     #[test]

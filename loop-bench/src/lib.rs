@@ -31,35 +31,50 @@
 //!
 //! # Map
 //!
-//! - [`Contest`], [`Subject`], [`Lap`]: one round after another;
-//! - [`Summary`]: median, least, greatest;
-//! - [`Row`], [`row_line`], [`contest_lines`]: what comes out;
+//! - [`Contest`], [`Subject`], [`Lap`], [`Plan`], [`Outcome`]: one round after another;
+//! - [`Summary`], [`Ratio`]: what is said of rounds, and of pairs of them;
+//! - [`Latencies`], [`Schedule`]: answers that are late, counted from when they were due;
+//! - [`Row`], [`Params`], [`Costs`], [`contest_lines`]: what comes out;
+//! - [`Results`], [`Recorder`], [`Line`], [`ReadError`]: the file that keeps it;
 //! - [`Bar`], [`Verdict`]: what ought to come out, and whether it did;
 //! - [`Probe`], [`Finding`]: what is not found out by timing rounds;
-//! - [`Machine`]: where it was measured;
+//! - [`Machine`], [`RunInfo`], [`Pins`]: where and how it was measured;
 //! - [`Workload`]: what there is to run.
 
 #![forbid(unsafe_code)]
 
 mod bar;
 mod finding;
+mod latency;
 mod machine;
-mod report;
+mod meter;
+mod params;
+mod pin;
+mod results;
 mod rival;
 mod rng;
+mod round;
+mod row;
 mod sample;
 mod stats;
+mod text;
 mod tool;
 mod workload;
 
 pub use bar::{Bar, Verdict};
 pub use finding::{Finding, Probe};
+pub use latency::{Latencies, Schedule};
 pub use machine::Machine;
-pub use report::{contest_lines, finding_line, machine_line, row_line, verdict_line};
+pub use params::Params;
+pub use pin::Pins;
+pub use results::{Line, ReadError, Recorder, Results, RunInfo, WrongAnswer};
 pub use rng::Rng;
-pub use sample::{Contest, Lap, Outcome, Plan, Row, Subject, Wrong};
-pub use stats::Summary;
-pub use workload::{Workload, steady_waits};
+pub use round::{Lap, Plan, Wrong};
+pub use row::{Costs, Row};
+pub use sample::{Contest, Outcome, Subject, Turn};
+pub use stats::{Ratio, Summary};
+pub use text::contest_lines;
+pub use workload::{Workload, backends, corrupting_server, steady_waits};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -3,8 +3,10 @@
 use std::process::Command;
 use std::{env, fmt, fs, thread};
 
+use serde::{Deserialize, Serialize};
+
 /// The machine that a run was done on. A fact that cannot be learned reads `unknown`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
@@ -15,11 +17,31 @@ pub struct Machine {
     /// The compiler on the path, which is the one that built this program unless it was moved.
     pub rustc: String,
     /// `release` or `debug`: numbers of a debug build mean nothing.
-    pub profile: &'static str,
+    pub profile: String,
+    /// How the kernel sets the processor's clock: `performance`, or something that changes it while
+    /// one measures.
+    #[serde(default = "unknown")]
+    pub governor: String,
+    /// What the kernel does about the processor's flaws, which makes system calls dearer: those that are
+    /// not `Not affected`.
+    #[serde(default)]
+    pub mitigations: Vec<String>,
+    /// Whether this is a virtual machine, and of what kind.
+    #[serde(default = "unknown")]
+    pub virtualization: String,
+    /// How many processes wanted to run in the minute before: what else the machine was doing.
+    #[serde(default = "unknown")]
+    pub load: String,
+    /// This project's selectors: which would be chosen, and why those that cannot be had cannot.
+    #[serde(default)]
+    pub selectors: Vec<String>,
+    /// Name and version of each rival that is built in.
+    #[serde(default)]
+    pub versions: Vec<String>,
 }
 
 impl Machine {
-    /// Looks round. Reads files and starts `rustc` once: a few milliseconds.
+    /// Looks round. Reads files and starts three small programs: some milliseconds.
     pub fn look() -> Self {
         Self {
             cpu: cpu().unwrap_or_else(unknown),
@@ -27,15 +49,31 @@ impl Machine {
             kernel: kernel().unwrap_or_else(unknown),
             rustc: line_of(&env::var("RUSTC").unwrap_or("rustc".into()), &["--version"])
                 .unwrap_or_else(unknown),
-            profile: if cfg!(debug_assertions) { "debug" } else { "release" },
+            profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
+            governor: first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+                .unwrap_or_else(unknown),
+            mitigations: mitigations(),
+            virtualization: line_of("systemd-detect-virt", &[])
+                .or_else(|| first_line("/sys/class/dmi/id/sys_vendor"))
+                .or_else(hypervisor)
+                .unwrap_or_else(unknown),
+            load: first_line("/proc/loadavg")
+                .and_then(|line| Some(line.split(' ').next()?.to_owned()))
+                .unwrap_or_else(unknown),
+            selectors: selectors(),
+            versions: env!("LOOP_BENCH_VERSIONS")
+                .split_terminator(',')
+                .map(str::to_owned)
+                .collect(),
         }
     }
 }
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cpu, cores, kernel, rustc, profile } = self;
-        write!(f, "{cpu}, {cores} cores, {kernel}, {rustc}, {profile} build")
+        let Self { cpu, cores, kernel, rustc, profile, governor, load, .. } = self;
+        write!(f, "{cpu}, {cores} cores, {kernel}, {rustc}, {profile} build")?;
+        write!(f, "; governor {governor}, load {load}")
     }
 }
 
@@ -57,7 +95,52 @@ fn kernel() -> Option<String> {
     line_of("uname", &["-s", "-r"])
 }
 
-fn line_of(program: &str, args: &[&str]) -> Option<String> {
+/// What the processor says of itself.
+fn hypervisor() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let flags = text.lines().find(|line| line.starts_with("flags"))?;
+    let is_guest = flags.split(' ').any(|flag| flag == "hypervisor");
+    Some(if is_guest { "a virtual machine" } else { "none" }.into())
+}
+
+fn mitigations() -> Vec<String> {
+    let Ok(flaws) = fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else { return vec![] };
+    let mut mitigations: Vec<String> = flaws
+        .flatten()
+        .filter_map(|flaw| {
+            let state = fs::read_to_string(flaw.path()).ok()?;
+            let (name, state) = (flaw.file_name(), state.trim());
+            (state != "Not affected").then(|| format!("{}: {state}", name.to_string_lossy()))
+        })
+        .collect();
+    mitigations.sort_unstable();
+    mitigations
+}
+
+fn selectors() -> Vec<String> {
+    let available = loop_selector::available();
+    // In a thread of its own: the kernel may interrupt a thread to tidy up behind a ring.
+    let look = move || {
+        let state = |&name: &&'static str| match loop_selector::by_name(name) {
+            Ok(_) => format!("{name}: usable"),
+            Err(error) => format!("{name}: {error}"),
+        };
+        let mut told: Vec<String> = available.iter().map(state).collect();
+        match loop_selector::probe() {
+            Ok(report) => told.push(format!("chosen: {report}")),
+            Err(error) => told.push(format!("chosen: none: {error}")),
+        }
+        told
+    };
+    thread::spawn(look).join().expect("no backend panics")
+}
+
+fn first_line(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.lines().next()?.trim().to_owned())
+}
+
+/// The first line that a program prints.
+pub(crate) fn line_of(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let line = text.lines().next()?.trim();
@@ -74,6 +157,7 @@ mod tests {
         assert!(machine.cores >= 1);
         assert!(!machine.cpu.is_empty());
         assert_ne!(machine.kernel, "unknown");
+        assert!(machine.selectors.iter().any(|line| line.ends_with(": usable")), "{machine:?}");
     }
 
     #[test]

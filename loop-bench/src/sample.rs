@@ -1,91 +1,19 @@
 //! [`Contest`]: subjects doing the same work on the same data, round by round in random order.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::latency::Latencies;
+use crate::meter::Meter;
+use crate::params::Params;
 use crate::rng::Rng;
-use crate::stats::Summary;
+use crate::row::{Costs, Row, is_ours};
+use crate::stats::median;
 
-/// How a run is to be done.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Smaller sizes and fewer rounds.
-    pub quick: bool,
-    /// Decides the data and the order of the subjects.
-    pub seed: u64,
-}
-
-impl Plan {
-    /// Counted rounds of each subject, after one that warms up.
-    pub fn rounds(&self) -> usize {
-        if self.quick { 3 } else { 9 }
-    }
-
-    /// `quick` or `full`, whichever the plan is.
-    pub fn size<T>(&self, quick: T, full: T) -> T {
-        if self.quick { quick } else { full }
-    }
-}
-
-/// An answer that is not the one the workload knows to be right, or none at all: what was expected
-/// and what came. One of these makes the whole run fail.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong(pub String);
-
-impl Wrong {
-    /// `Ok` if the two are equal, else what differs.
-    pub fn unless_equal<T: PartialEq + fmt::Debug>(
-        what: &str,
-        found: T,
-        expected: T,
-    ) -> Result<(), Self> {
-        if found == expected {
-            return Ok(());
-        }
-        Err(Self(format!("{what}: found {found:?}, expected {expected:?}")))
-    }
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Wrong {}
-
-impl From<std::io::Error> for Wrong {
-    fn from(error: std::io::Error) -> Self {
-        Self(format!("input/output: {error}"))
-    }
-}
-
-/// What one round of one subject took: the time of the measured part alone, and the operations in it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Lap {
-    /// Of the measured part, without set-up and checks.
-    pub elapsed: Duration,
-    /// How many operations the measured part did.
-    pub ops: u64,
-}
-
-impl Lap {
-    /// Times `work`, which does `ops` operations.
-    pub fn time<R>(ops: u64, work: impl FnOnce() -> R) -> (Self, R) {
-        let start = Instant::now();
-        let result = work();
-        (Self { elapsed: start.elapsed(), ops }, result)
-    }
-
-    /// The two laps as one.
-    pub fn plus(self, other: Self) -> Self {
-        Self { elapsed: self.elapsed + other.elapsed, ops: self.ops + other.ops }
-    }
-
-    fn nanoseconds_per_op(self) -> f64 {
-        self.elapsed.as_nanos() as f64 / self.ops.max(1) as f64
-    }
-}
+// With them, all that a workload needs to make a contest.
+pub use crate::round::{Lap, Plan, Wrong};
 
 type Round = Box<dyn FnMut(u64) -> Result<Lap, Wrong>>;
 
@@ -93,6 +21,7 @@ type Round = Box<dyn FnMut(u64) -> Result<Lap, Wrong>>;
 pub struct Subject {
     name: String,
     round: Round,
+    latencies: Option<Rc<RefCell<Latencies>>>,
 }
 
 impl Subject {
@@ -102,7 +31,12 @@ impl Subject {
         name: impl Into<String>,
         round: impl FnMut(u64) -> Result<Lap, Wrong> + 'static,
     ) -> Self {
-        Self { name: name.into(), round: Box::new(round) }
+        Self { name: name.into(), round: Box::new(round), latencies: None }
+    }
+
+    /// The same; `latencies` is what the rounds record into. The warm-up's are thrown away.
+    pub fn recording(self, latencies: Rc<RefCell<Latencies>>) -> Self {
+        Self { latencies: Some(latencies), ..self }
     }
 
     /// Its name.
@@ -117,6 +51,26 @@ impl Subject {
     pub fn round(&mut self, seed: u64) -> Result<Lap, Wrong> {
         (self.round)(seed)
     }
+
+    /// The same subject, slowed: after the measured part of each round it burns `percent` of that
+    /// part's time, and owns up to it. To try out what finds regressions.
+    pub fn slowed(self, percent: u32) -> Self {
+        let Self { name, mut round, latencies } = self;
+        let round = Box::new(move |seed| {
+            let lap = round(seed)?;
+            Ok(Lap { elapsed: lap.elapsed + burn(lap.elapsed * percent / 100), ..lap })
+        });
+        Self { name, round, latencies }
+    }
+}
+
+/// Keeps the processor busy for `time`; how long it really was.
+fn burn(time: Duration) -> Duration {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+    start.elapsed()
 }
 
 impl fmt::Debug for Subject {
@@ -148,6 +102,26 @@ impl Contest {
         self.subjects.push(subject);
     }
 
+    /// Lets only those take part whom `takes_part` names.
+    pub fn retain(&mut self, mut takes_part: impl FnMut(&str) -> bool) {
+        self.subjects.retain(|subject| takes_part(&subject.name));
+    }
+
+    /// Lets no more than `count` rivals take part, those that come first, beside all of ours.
+    pub fn keep_rivals(&mut self, count: usize) {
+        let mut rivals = 0;
+        self.retain(|name| {
+            let is_ours = is_ours(name);
+            rivals += usize::from(!is_ours);
+            is_ours || rivals <= count
+        });
+    }
+
+    /// Puts what `change` makes of each subject in its place.
+    pub fn map(&mut self, change: impl FnMut(Subject) -> Subject) {
+        self.subjects = std::mem::take(&mut self.subjects).into_iter().map(change).collect();
+    }
+
     /// The workload's full name.
     pub fn workload(&self) -> &'static str {
         self.workload
@@ -158,6 +132,11 @@ impl Contest {
         &self.params
     }
 
+    /// The subjects.
+    pub fn subjects(&self) -> &[Subject] {
+        &self.subjects
+    }
+
     /// The subjects, for a harness other than [`run`](Self::run).
     pub fn into_subjects(self) -> Vec<Subject> {
         self.subjects
@@ -166,41 +145,56 @@ impl Contest {
     /// Runs the contest: one round of each subject to warm up, then `plan.rounds()` rounds; in each
     /// round all subjects get the same seed, in a new random order, so that a slow spell of the
     /// machine hits all alike. A subject whose answer is wrong leaves the contest.
-    pub fn run(mut self, plan: &Plan, rng: &mut Rng) -> Outcome {
-        let mut samples = vec![Vec::new(); self.subjects.len()];
-        let mut wrong: Vec<Option<Wrong>> = vec![None; self.subjects.len()];
+    pub fn run(self, plan: &Plan, rng: &mut Rng) -> Outcome {
+        self.run_watched(plan, rng, |_turn| {})
+    }
+
+    /// The same; `watch` is told of each turn before it begins. It runs outside the measured part.
+    pub fn run_watched(
+        mut self,
+        plan: &Plan,
+        rng: &mut Rng,
+        mut watch: impl FnMut(Turn<'_>),
+    ) -> Outcome {
+        let mut scores: Vec<Score> = self.subjects.iter().map(|_| Score::default()).collect();
         let mut order: Vec<usize> = (0..self.subjects.len()).collect();
         for round in 0..=plan.rounds() {
             let seed = rng.draw();
             rng.shuffle(&mut order);
-            for &subject in &order {
-                if wrong[subject].is_some() {
+            for &index in &order {
+                let (subject, score) = (&mut self.subjects[index], &mut scores[index]);
+                if score.wrong.is_some() {
                     continue;
                 }
-                match (self.subjects[subject].round)(seed) {
-                    Ok(lap) if round > 0 => samples[subject].push(lap.nanoseconds_per_op()),
-                    Ok(_warm_up) => {}
-                    Err(error) => wrong[subject] = Some(error),
+                watch(Turn { subject: &subject.name, round });
+                let meter = Meter::start();
+                match (subject.round)(seed) {
+                    Ok(lap) if round > 0 => score.add(lap, meter.stop()),
+                    Ok(_warm_up) => {
+                        subject.latencies.iter().for_each(|all| all.borrow_mut().clear())
+                    }
+                    Err(error) => score.wrong = Some(error),
                 }
             }
         }
-        self.outcome(&samples, wrong)
+        self.outcome(scores)
     }
 
-    fn outcome(self, samples: &[Vec<f64>], wrong: Vec<Option<Wrong>>) -> Outcome {
+    fn outcome(self, scores: Vec<Score>) -> Outcome {
         let mut outcome = Outcome::default();
-        for ((subject, samples), wrong) in self.subjects.into_iter().zip(samples).zip(wrong) {
-            match (wrong, Summary::of(samples)) {
-                (None, Some(summary)) => outcome.rows.push(Row {
-                    workload: self.workload,
-                    subject: subject.name,
-                    params: self.params.clone(),
-                    unit: "ns/op",
-                    summary,
+        for (subject, score) in self.subjects.into_iter().zip(scores) {
+            let Score { rounds, user, system, wrong } = score;
+            let (name, params) = (subject.name, Params::from(&self.params[..]));
+            let row = Row::of(self.workload, name.clone(), params, "ns/op", rounds);
+            match (wrong, row) {
+                (None, Some(row)) => outcome.rows.push(Row {
+                    costs: Costs { user: median(&user), system: median(&system), ..row.costs },
+                    curve: subject.latencies.map_or(vec![], |all| all.borrow().curve()),
+                    ..row
                 }),
                 (wrong, _) => {
                     let why = wrong.unwrap_or_else(|| Wrong("no round was run".into()));
-                    outcome.wrong.push((self.workload, subject.name, why));
+                    outcome.wrong.push((self.workload, name, why));
                 }
             }
         }
@@ -208,19 +202,31 @@ impl Contest {
     }
 }
 
-/// One result: a subject in a contest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    /// The workload's full name, `timers/churn`.
-    pub workload: &'static str,
-    /// The subject's name, `tokio-util`.
-    pub subject: String,
-    /// The numbers that shape the workload, `n` = 100,000.
-    pub params: Vec<(&'static str, u64)>,
-    /// What the summary counts; less is better in every unit there is.
-    pub unit: &'static str,
-    /// Of the counted rounds.
-    pub summary: Summary,
+/// What is about to be run.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    /// Whose turn it is.
+    pub subject: &'a str,
+    /// The round; 0 is the warm-up.
+    pub round: usize,
+}
+
+/// A subject's counted rounds, an operation.
+#[derive(Default)]
+struct Score {
+    rounds: Vec<f64>,
+    user: Vec<f64>,
+    system: Vec<f64>,
+    wrong: Option<Wrong>,
+}
+
+impl Score {
+    fn add(&mut self, lap: Lap, meter: Meter) {
+        let each = |time: Duration| time.as_nanos() as f64 / lap.ops.max(1) as f64;
+        self.rounds.push(each(lap.elapsed));
+        self.user.push(each(meter.user));
+        self.system.push(each(meter.system));
+    }
 }
 
 /// What came of a contest.
@@ -234,10 +240,8 @@ pub struct Outcome {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-    use std::rc::Rc;
-
     use super::*;
+    use crate::stats::Summary;
 
     const PLAN: Plan = Plan { quick: true, seed: 1 };
 
@@ -294,12 +298,5 @@ mod tests {
         assert_eq!(outcome.wrong, [("w", "flaky".to_string(), Wrong("2 + 2 = 5".into()))]);
         assert_eq!(outcome.rows.len(), 1);
         assert_eq!(outcome.rows[0].subject, "sound");
-    }
-
-    #[test]
-    fn unless_equal_names_both_sides() {
-        assert_eq!(Wrong::unless_equal("sum", 3, 3), Ok(()));
-        let wrong = Wrong::unless_equal("sum", 3, 4).unwrap_err();
-        assert_eq!(wrong.to_string(), "sum: found 3, expected 4");
     }
 }

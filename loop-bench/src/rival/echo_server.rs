@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::pin::pin_peer;
+
 type Stop = Box<dyn FnOnce() + Send>;
 
 /// Tells the starter that the server listens.
@@ -47,6 +49,7 @@ impl EchoServer {
         let serve = Arc::clone(serve);
         let (ready, started) = mpsc::channel();
         let thread = thread::Builder::new().spawn(move || {
+            pin_peer();
             let bytes = serve(Ready(ready))?;
             let spent = clock_gettime(ClockId::ThreadCPUTime);
             let processor = spent.try_into().map_err(io::Error::other)?;

@@ -6,6 +6,7 @@ pub(crate) mod btree_map;
 pub(crate) mod callback_queue;
 pub(crate) mod calloop;
 pub(crate) mod calloop_idle;
+pub(crate) mod corrupting;
 pub(crate) mod delay_queue;
 pub(crate) mod echo_server;
 pub(crate) mod handle_queue;

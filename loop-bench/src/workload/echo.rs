@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::load::Load;
 use crate::rival::echo_server::{EchoServer, Serve};
-use crate::rival::{loop_net, loop_selector, mio, tokio};
+use crate::rival::{corrupting, loop_net, loop_selector, mio, tokio};
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
 const CONNECTIONS: usize = 64;
@@ -30,6 +30,15 @@ pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
         contest("echo/streams", streams(), |laps| laps.wall),
         contest("echo/streams_cpu", streams(), |laps| laps.processor),
     ]
+}
+
+/// A subject of `echo/small` that changes a byte: to see that it is noticed.
+pub fn corrupting_server(plan: &Plan) -> Subject {
+    let messages = plan.size(300, 1_000);
+    Subject::new("corrupting", move |seed| {
+        let load = Load { connections: CONNECTIONS, bytes: BYTES, messages, seed };
+        round(&(Arc::new(corrupting::serve_echo) as Serve), &load).map(|laps| laps.wall)
+    })
 }
 
 /// Everyone's fastest way to serve.
@@ -71,8 +80,6 @@ fn round(serve: &Serve, load: &Load) -> Result<Laps, Wrong> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
     use std::time::Duration;
 
     use super::*;
@@ -89,27 +96,9 @@ mod tests {
         }
     }
 
-    /// Serves one connection and flips a bit after a while.
-    fn serve_wrongly(ready: Ready) -> std::io::Result<u64> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        ready.announce(listener.local_addr()?, || {});
-        let (mut stream, _peer) = listener.accept()?;
-        let (mut buffer, mut echoed) = ([0; 61], 0);
-        while stream.read_exact(&mut buffer).is_ok() {
-            echoed += buffer.len() as u64;
-            if echoed > 1_000 {
-                buffer[60] ^= 1;
-            }
-            stream.write_all(&buffer)?;
-        }
-        Ok(echoed)
-    }
-
     #[test]
     fn a_wrong_byte_is_noticed() {
-        let wrong = round(&(Arc::new(serve_wrongly) as Serve), &Load { connections: 1, ..LOAD })
-            .err()
-            .unwrap();
+        let wrong = round(&(Arc::new(corrupting::serve_echo) as Serve), &LOAD).err().unwrap();
         assert!(wrong.0.contains("other bytes came back"), "{wrong}");
     }
 

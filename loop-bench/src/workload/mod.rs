@@ -19,9 +19,16 @@ use std::fmt;
 
 use crate::bar::Bar;
 use crate::finding::Probe;
-use crate::sample::{Contest, Plan, Row};
+use crate::row::Row;
+use crate::sample::{Contest, Plan};
 
+pub use echo::corrupting_server;
 pub use selector_bars::steady_waits;
+
+/// The names of this project's selectors that this system knows, best first.
+pub fn backends() -> &'static [&'static str] {
+    ::loop_selector::available()
+}
 
 /// A family of contests, `timers`, whose members are `timers/churn` and so on.
 pub struct Workload {

@@ -109,8 +109,9 @@ fn held(
     ratio: f64,
     at_most: f64,
 ) -> Finding {
-    let params = vec![("n", N as u64), ("ready", ready as u64)];
-    Finding::Held(Verdict { workload, params, ours, rival: rival.into(), ratio, at_most })
+    let params = [("n", N as u64), ("ready", ready as u64)].into();
+    let (workload, ours, rival) = (workload.into(), ours.into(), rival.into());
+    Finding::Held(Verdict { workload, params, ours, rival, ratio, at_most })
 }
 
 /// The arguments that make this program wait `waits` times and do nothing else.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::pin::pin_peer;
 use crate::rival::hub::Tally;
 use crate::rival::waiting::{Ready, Waiting};
 use crate::rng::Rng;
@@ -202,6 +203,7 @@ pub(super) fn wake(selector: &mut dyn Waiting, busy: bool, n: u64) -> Result<Lap
     let sender = thread::spawn({
         let (tally, posted) = (Arc::clone(&tally), Arc::clone(&posted));
         move || {
+            pin_peer();
             if !busy {
                 tally.watch();
             }

@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 use ::loop_selector::available;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::Workload;
 use super::selector_loads::{Sources, Waits, modify, register, wait, wake};
 use crate::finding::Finding;
 use crate::rival::waiting::Make;
 use crate::rival::{loop_selector, mio, polling, rustix_epoll};
+use crate::row::Row;
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
-use crate::stats::Summary;
-use crate::{Row, Workload};
 
 /// `select` has no bits for higher numbers.
 const SELECT_LIMIT: usize = 1024;
@@ -175,19 +175,11 @@ pub(super) fn refused() -> Vec<Finding> {
 /// What follows from the waits: their cost an event, and how it grows with the number of sources,
 /// of which one is ready.
 fn derived(rows: &[Row]) -> Vec<Row> {
-    let scaled = |row: &Row, workload, unit, divisor: f64| {
-        let Summary { median, min, max, samples } = row.summary;
-        let summary =
-            Summary { median: median / divisor, min: min / divisor, max: max / divisor, samples };
-        Row { workload, unit, summary, ..row.clone() }
-    };
-    let param = |row: &Row, name| {
-        row.params.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value)
-    };
+    let param = |row: &Row, name| row.params.get(name).unwrap_or(0);
     let waits: Vec<&Row> = rows.iter().filter(|row| row.workload == "selectors/wait").collect();
     let several = waits.iter().filter(|row| param(row, "ready") > 1);
     let events =
-        several.map(|row| scaled(row, "selectors/event", "ns/event", param(row, "ready") as f64));
+        several.map(|row| row.scaled("selectors/event", "ns/event", param(row, "ready") as f64));
     let single: Vec<&Row> = waits.iter().filter(|row| param(row, "ready") == 1).copied().collect();
     let growth = single.iter().filter_map(|from| {
         let same = single.iter().filter(|row| row.subject == from.subject);
@@ -195,8 +187,8 @@ fn derived(rows: &[Row]) -> Vec<Row> {
         if param(from, "n") != 10 || param(to, "n") == 10 {
             return None;
         }
-        let row = scaled(to, "selectors/growth", "times", from.summary.median);
-        Some(Row { params: vec![("from", 10), ("to", param(to, "n"))], ..row })
+        let row = to.scaled("selectors/growth", "times", from.summary.median);
+        Some(Row { params: [("from", 10), ("to", param(to, "n"))].into(), ..row })
     });
     let mut growth: Vec<Row> = growth.collect();
     growth.sort_by_key(|row| param(row, "to"));
@@ -253,18 +245,15 @@ mod tests {
 
     #[test]
     fn the_growth_is_that_of_one_ready_from_ten_to_the_most() {
-        let row = |n, ready, median| Row {
-            workload: "selectors/wait",
-            subject: "x".into(),
-            params: vec![("n", n), ("ready", ready)],
-            unit: "ns/op",
-            summary: Summary::of(&[median]).unwrap(),
+        let row = |n, ready, median| {
+            let params = [("n", n), ("ready", ready)];
+            Row::of("selectors/wait", "x", params, "ns/op", vec![median]).unwrap()
         };
         let rows = [row(10, 1, 4.0), row(10, 10, 50.0), row(100, 1, 6.0), row(1_000, 1, 20.0)];
         let derived = derived(&rows);
         assert_eq!(derived.len(), 2);
-        assert_eq!((derived[0].workload, derived[0].summary.median), ("selectors/event", 5.0));
-        assert_eq!((derived[1].workload, derived[1].summary.median), ("selectors/growth", 5.0));
-        assert_eq!(derived[1].params, [("from", 10), ("to", 1_000)]);
+        assert_eq!((&*derived[0].workload, derived[0].summary.median), ("selectors/event", 5.0));
+        assert_eq!((&*derived[1].workload, derived[1].summary.median), ("selectors/growth", 5.0));
+        assert_eq!(derived[1].params.to_string(), " from=10 to=1000");
     }
 }

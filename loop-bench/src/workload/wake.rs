@@ -4,6 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Instant;
 
+use crate::pin::pin_peer;
 use crate::rival::hub::{Hub, Post, Tally};
 use crate::rival::loop_core::Calls;
 use crate::rival::loop_selector;
@@ -34,6 +35,7 @@ fn round<H: Hub>(hub: &H, busy: bool, n: u64) -> Result<Lap, Wrong> {
     let sender = thread::spawn({
         let tally = Arc::clone(&tally);
         move || {
+            pin_peer();
             let Ok(post) = started.recv() else { return None };
             if !busy {
                 tally.watch();

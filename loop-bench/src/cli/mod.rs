@@ -1,0 +1,57 @@
+//! The command line. Each command has a file; `selection` knows what is to be run, `progress` how far it is.
+
+mod list;
+mod progress;
+mod run;
+mod selection;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use loop_bench::steady_waits;
+
+/// What a command gives: its exit code, or why it could not do its work, which is exit code 2.
+type Done = Result<ExitCode, Box<dyn std::error::Error>>;
+
+/// Compares event loops, selectors and timer stores
+#[derive(Parser, Debug)]
+#[command(version, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  loop-bench list                                    what there is
+  loop-bench run --quick --json new.json             everything, in five minutes
+  loop-bench run timers/churn --subject loop-timer --subject tokio-util
+  loop-bench run selectors --backend epoll,uring     two of ours, and the rivals
+
+Exit codes: 0, all is well; 1, an answer was wrong; 2, it could not be done.";
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Name every workload, its subjects, and what is measured
+    List(list::Args),
+    /// Run workloads; exits with 1 if an answer was wrong
+    Run(run::Args),
+    /// Waits, and does nothing else: what a profiler runs
+    #[command(hide = true)]
+    Steady { subject: String, n: usize, ready: usize, waits: u64 },
+}
+
+/// Does what the command line says.
+pub(crate) fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::List(args) => list::list(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Steady { subject, n, ready, waits } => {
+            steady_waits(&subject, n, ready, waits).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("loop-bench: {error}");
+        ExitCode::from(2)
+    })
+}

@@ -1,0 +1,168 @@
+//! `loop-bench run`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use loop_bench::{
+    Contest, Finding, Line, Machine, Pins, Plan, Recorder, Rng, Row, RunInfo, Workload,
+    WrongAnswer, contest_lines, corrupting_server,
+};
+
+use super::Done;
+use super::progress::Progress;
+use super::selection::Selection;
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    selection: Selection,
+    /// Smaller sizes, three rounds, three rivals
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Full sizes and nine rounds, which is what happens without --quick
+    #[arg(long)]
+    full: bool,
+    /// Write the results to FILE too, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Repeat the data and the order of an earlier run
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// The cores of the server and of the rest, or `none`; without it, the first two
+    #[arg(long, value_name = "A,B")]
+    pin: Option<Pinning>,
+    /// To try out the tool itself: `corrupt` adds a server that changes a byte, `slow:SUBJECT:PERCENT` slows a
+    /// subject
+    #[arg(long, hide = true, value_name = "FAULT")]
+    fault: Option<Fault>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  loop-bench run                            everything, at full size
+  loop-bench run timers echo/small --quick  a family and a member of another
+  loop-bench run wake --pin 2,3             senders on core 2, the loops on core 3
+  loop-bench run --seed 7 --json new.json   the same data and order as any run with seed 7
+
+In each round all subjects do the same work, in random order. What is told is the median with the
+least and the greatest, and the ratio of each pair; `~` marks a tie.";
+
+#[derive(Clone, Copy, Debug)]
+enum Pinning {
+    None,
+    Cores(Pins),
+}
+
+impl FromStr for Pinning {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" { Ok(Self::None) } else { text.parse().map(Self::Cores) }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Fault {
+    Corrupt,
+    Slow { subject: String, percent: u32 },
+}
+
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "corrupt" {
+            return Ok(Self::Corrupt);
+        }
+        let slow = text.strip_prefix("slow:").and_then(|rest| rest.rsplit_once(':'));
+        let slow = slow.and_then(|(subject, percent)| {
+            Some(Self::Slow { subject: subject.to_owned(), percent: percent.parse().ok()? })
+        });
+        slow.ok_or_else(|| "corrupt, or slow:SUBJECT:PERCENT".into())
+    }
+}
+
+impl Fault {
+    fn spoil(&self, contest: &mut Contest, plan: &Plan) {
+        match self {
+            Self::Corrupt if contest.workload() == "echo/small" => {
+                contest.add(corrupting_server(plan));
+            }
+            Self::Corrupt => {}
+            Self::Slow { subject, percent } => {
+                contest.map(|one| if one.name() == subject { one.slowed(*percent) } else { one })
+            }
+        }
+    }
+}
+
+/// Runs what is selected, and prints and writes each result as soon as it is there.
+pub(super) fn run(args: &Args) -> Done {
+    let plan = Plan { quick: args.quick, seed: args.seed.unwrap_or_else(any_seed) };
+    let mut contests = args.selection.contests(&plan)?;
+    if let Some(fault) = &args.fault {
+        contests.iter_mut().for_each(|contest| fault.spoil(contest, &plan));
+    }
+    // Before the pins: it counts the cores that there are.
+    let machine = Machine::look();
+    let pins = match args.pin {
+        Some(Pinning::None) => None,
+        Some(Pinning::Cores(pins)) => Some(pins),
+        None => Pins::usual(),
+    };
+    pins.map(Pins::apply).transpose()?;
+    let info = RunInfo::new(&plan, pins);
+    println!("{machine}\n{info}");
+    let mut recorder = Recorder::create(args.json.as_deref())?;
+    recorder.write(&Line::Machine(machine))?;
+    recorder.write(&Line::Run(info))?;
+
+    let mut rng = Rng::new(plan.seed);
+    let mut all_right = true;
+    let mut rows = Vec::new();
+    let subjects: usize = contests.iter().map(|contest| contest.subjects().len()).sum();
+    let progress = Progress::of((subjects * (plan.rounds() + 1)) as u64);
+    for contest in contests {
+        let name = contest.workload();
+        let outcome = contest.run_watched(&plan, &mut rng, |turn| progress.turn(name, turn));
+        progress.print(&contest_lines(&outcome.rows));
+        for (workload, subject, why) in outcome.wrong {
+            progress.print(&format!("WRONG {workload} {subject}: {why}\n"));
+            let (workload, why) = (workload.to_owned(), why.to_string());
+            recorder.write(&Line::Wrong(WrongAnswer { workload, subject, why }))?;
+            all_right = false;
+        }
+        record(&mut recorder, &outcome.rows)?;
+        rows.extend(outcome.rows);
+    }
+    let derived: Vec<Row> = Workload::ALL.iter().flat_map(|family| family.derived(&rows)).collect();
+    derived.chunk_by(Row::is_beside).for_each(|contest| progress.print(&contest_lines(contest)));
+    record(&mut recorder, &derived)?;
+    rows.extend(derived);
+
+    let mut findings = Vec::new();
+    for probe in args.selection.probes() {
+        progress.say(probe.name);
+        findings.extend((probe.run)(&plan));
+    }
+    drop(progress);
+    let bars = Workload::ALL.iter().flat_map(|family| family.bars);
+    findings.extend(bars.flat_map(|bar| bar.verdicts(&rows)).map(Finding::Held));
+    for finding in findings {
+        println!("{finding}");
+        recorder.write(&Line::Finding(finding))?;
+    }
+    Ok(if all_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn record(recorder: &mut Recorder, rows: &[Row]) -> std::io::Result<()> {
+    rows.iter().try_for_each(|row| recorder.write(&Line::Row(row.clone())))
+}
+
+/// A run without a seed takes the time of day, and prints it.
+fn any_seed() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}

@@ -1,0 +1,175 @@
+//! [`Selection`]: which workloads, which subjects.
+
+use clap::Args;
+use loop_bench::{Contest, Plan, Probe, Subject, Workload, backends};
+
+/// What a command line picks out of all there is.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct Selection {
+    /// `timers`, `timers/churn`, …; without any, all
+    #[arg(value_name = "WORKLOAD")]
+    workloads: Vec<String>,
+    /// Only these subjects: `tokio`, `loop-core/poll`, or `loop-core` for all of its backends
+    #[arg(long = "subject", value_name = "NAME", value_delimiter = ',')]
+    subjects: Vec<String>,
+    /// Of this project's subjects, only those on these selectors
+    #[arg(long = "backend", value_name = "NAME", value_delimiter = ',')]
+    backends: Vec<String>,
+    /// Every rival, where a quick run takes three a workload
+    #[arg(long)]
+    all_rivals: bool,
+}
+
+/// How many rivals a quick run takes.
+const QUICK_RIVALS: usize = 3;
+
+impl Selection {
+    /// The contests, each with those of its subjects that are wanted.
+    ///
+    /// # Errors
+    /// If a name is not known; the text lists the known ones.
+    pub(super) fn contests(&self, plan: &Plan) -> Result<Vec<Contest>, String> {
+        self.check_backends()?;
+        let mut contests = Vec::new();
+        for pattern in self.patterns() {
+            let found = Workload::ALL.iter().flat_map(|family| family.contests(plan, pattern));
+            let before = contests.len();
+            contests.extend(found);
+            if contests.len() == before && self.probes_of(pattern).is_empty() {
+                return Err(unknown("workload", pattern, known_workloads(plan)));
+            }
+        }
+        let known = contests.iter().flat_map(|contest| contest.subjects()).map(Subject::name);
+        let known: Vec<String> = known.map(str::to_owned).collect();
+        for subject in &self.subjects {
+            if !known.iter().any(|name| is_meant(subject, name)) {
+                return Err(unknown("subject of these workloads", subject, known));
+            }
+        }
+        for contest in &mut contests {
+            contest.retain(|name| self.takes_part(name));
+            if plan.quick && !self.all_rivals && self.subjects.is_empty() {
+                contest.keep_rivals(QUICK_RIVALS);
+            }
+        }
+        contests.retain(|contest| !contest.subjects().is_empty());
+        Ok(contests)
+    }
+
+    /// The probes. They have subjects of their own, so a choice of subjects leaves them out.
+    pub(super) fn probes(&self) -> Vec<Probe> {
+        if !self.subjects.is_empty() || !self.backends.is_empty() {
+            return Vec::new();
+        }
+        self.patterns().flat_map(|pattern| self.probes_of(pattern)).collect()
+    }
+
+    fn probes_of(&self, pattern: &str) -> Vec<Probe> {
+        Workload::ALL.iter().flat_map(|family| family.probes(pattern)).collect()
+    }
+
+    /// The names that were given, or all families.
+    fn patterns(&self) -> impl Iterator<Item = &str> {
+        let all = Workload::ALL.iter().map(|family| family.name);
+        let all = all.filter(|_| self.workloads.is_empty());
+        self.workloads.iter().map(String::as_str).chain(all)
+    }
+
+    fn check_backends(&self) -> Result<(), String> {
+        let known = backends();
+        match self.backends.iter().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => {
+                Err(unknown("backend", name, known.iter().map(|&name| name.into()).collect()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn takes_part(&self, name: &str) -> bool {
+        let is_wanted = |subject: &String| is_meant(subject, name);
+        let by_name = self.subjects.is_empty() || self.subjects.iter().any(is_wanted);
+        let backend = name.strip_prefix("loop-").and_then(|name| name.split_once('/'));
+        let backend = backend.map(|(_, backend)| backend).filter(|name| backends().contains(name));
+        let by_backend = self.backends.is_empty()
+            || backend.is_none_or(|backend| self.backends.iter().any(|wanted| wanted == backend));
+        by_name && by_backend
+    }
+}
+
+/// Whether `wanted` is a subject's name, or what stands before its slash.
+fn is_meant(wanted: &str, name: &str) -> bool {
+    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn known_workloads(plan: &Plan) -> Vec<String> {
+    let mut known = Vec::new();
+    for family in Workload::ALL {
+        known.push(family.name.to_owned());
+        let contests = family.contests(plan, family.name);
+        known.extend(contests.iter().map(|contest| contest.workload().to_owned()));
+    }
+    known
+}
+
+fn unknown(what: &str, name: &str, mut known: Vec<String>) -> String {
+    known.sort_unstable();
+    known.dedup();
+    format!("no {what} is called {name}; there are {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: Plan = Plan { quick: true, seed: 1 };
+
+    fn names(selection: &Selection) -> Vec<String> {
+        let contests = selection.contests(&PLAN).unwrap();
+        let subjects = contests.iter().flat_map(|contest| contest.subjects());
+        subjects.map(|subject| subject.name().to_owned()).collect()
+    }
+
+    fn selection(workload: &str) -> Selection {
+        Selection { workloads: vec![workload.into()], ..Selection::default() }
+    }
+
+    #[test]
+    fn subjects_are_chosen_by_name_or_by_what_stands_before_the_slash() {
+        let of = |subject: &str| {
+            names(&Selection { subjects: vec![subject.into()], ..selection("handles/once") })
+        };
+        assert_eq!(of("std"), ["std"]);
+        assert_eq!(of("loop-handle"), ["loop-handle", "loop-handle/fresh"]);
+        assert_eq!(of("loop-handle/fresh"), ["loop-handle/fresh"]);
+    }
+
+    #[test]
+    fn backends_leave_rivals_alone() {
+        let poll = Selection { backends: vec!["poll".into()], ..selection("wake/parked") };
+        assert_eq!(names(&poll), ["loop-core/poll", "tokio"]);
+    }
+
+    #[test]
+    fn a_quick_run_takes_three_rivals_unless_asked_for_all() {
+        let rivals = |all_rivals| {
+            let names = names(&Selection { all_rivals, ..selection("timers/hold") });
+            names.iter().filter(|name| !name.starts_with("loop-")).count()
+        };
+        assert_eq!(rivals(false), 2 * QUICK_RIVALS);
+        assert!(rivals(true) > 2 * QUICK_RIVALS);
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_the_known_ones() {
+        let error = |selection: Selection| selection.contests(&PLAN).unwrap_err();
+        let told = error(selection("nonsense"));
+        assert!(told.starts_with("no workload is called nonsense; there are "), "{told}");
+        assert!(told.contains("timers/churn"), "{told}");
+        let subjects = vec!["nonsense".into()];
+        let told = error(Selection { subjects, ..selection("handles/once") });
+        assert!(told.contains("called nonsense; there are async-task, calloop, loop-"), "{told}");
+        let backends = vec!["nonsense".into()];
+        let told = error(Selection { backends, ..selection("wake") });
+        assert!(told.contains("no backend is called nonsense") && told.contains("poll"), "{told}");
+    }
+}

@@ -1,0 +1,62 @@
+//! What a run says to people: plain lines with ratios.
+
+use std::fmt::Write;
+
+use crate::row::Row;
+use crate::stats::{Ratio, Summary};
+
+/// The rows of one contest, each with the ratio of this project's subjects to it, round by round: below
+/// 1 ours is faster, `~` says that the difference is inside the spread: a tie.
+pub fn contest_lines(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let Some(first) = rows.first() else { return text };
+    _ = writeln!(text, "{}{} ({})", first.workload, first.params, first.unit);
+    for row in rows {
+        let Summary { median, min, max, samples: _ } = row.summary;
+        _ = write!(text, "  {:<20} {median:>11.1}  [{min:.1} .. {max:.1}]", row.subject);
+        if !row.is_ours() {
+            for ours in rows.iter().filter(|row| row.is_ours()) {
+                if let Some(ratio) = Ratio::of(&ours.rounds, &row.rounds) {
+                    _ = write!(text, "  {} : {} = {ratio}", ours.subject, row.subject);
+                }
+            }
+        }
+        _ = writeln!(text);
+        if let [(_, _), .., (_, longest)] = row.curve[..] {
+            _ = write!(text, "  {:<20}", "");
+            for &(percentile, nanos) in &row.curve {
+                if [50.0, 90.0, 99.0, 99.9].contains(&percentile) {
+                    _ = write!(text, " p{percentile} {:.1} µs,", nanos / 1e3);
+                }
+            }
+            _ = writeln!(text, " longest {:.1} µs", longest / 1e3);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(subject: &str, samples: &[f64]) -> Row {
+        let params = [("n", 100_000), ("turns", 7)];
+        Row::of("timers/churn", subject, params, "ns/op", samples.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn ratios_are_ours_over_the_rival_and_say_when_they_are_noise() {
+        let rows =
+            [row("loop-timer", &[1.0, 1.0]), row("std", &[4.0, 4.0]), row("tokio", &[0.9, 3.0])];
+        let text = contest_lines(&rows);
+        assert!(text.starts_with("timers/churn n=100000 turns=7 (ns/op)\n"), "{text}");
+        assert!(text.contains("loop-timer : std = 0.25"), "{text}");
+        assert!(text.contains("loop-timer : tokio = ~0.72"), "{text}");
+        assert!(!text.contains("loop-timer : loop-timer"), "{text}");
+    }
+
+    #[test]
+    fn no_rows_no_lines() {
+        assert_eq!(contest_lines(&[]), "");
+    }
+}
