@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""The redis_server example beside the real redis-server: the same bytes to both, the same answers.
+
+    ci/interop/redis.py TARGET/release/examples/redis_server [REQUESTS]
+
+Needs Debian's packages redis-server and redis-tools; says so and does nothing where they are missing.
+
+Checks answers as they come over the wire, also where commands are cut at every byte, errors and what
+breaks the protocol included; redis-cli, expiry by the clock included; and that redis-benchmark finishes.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def command(*words):
+    words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+
+
+BINARY = bytes(range(256))
+
+# Each on a connection of its own, to a server without these keys.
+KEYS = ["k", "n", "big", "none", BINARY]
+CONVERSATIONS = [
+    [command("PING"), command("ping", "hello"), command("PING", "a", "b"), command("ECHO", BINARY),
+     command("ECHO"), command("echo", "a", "b"), command("ECHO", "")],
+    [command("SET", "k", "v"), command("GET", "k"), command("GET", "none"), command("get"),
+     command("GET", "a", "b"), command("SET", "k"), command("SET", "k", ""), command("GET", "k")],
+    [command("SET", BINARY, BINARY[::-1]), command("GET", BINARY), command("DEL", BINARY),
+     command("GET", BINARY)],
+    [command("SET", "big", b"x" * 1_000_000), command("GET", "big"), command("SET", "big", "small"),
+     command("GET", "big"), command("MGET", "big", "none", "k"), command("MGET")],
+    [command("INCR", "n"), command("INCR", "n"), command("GET", "n"),
+     command("SET", "n", 9223372036854775806), command("INCR", "n"), command("INCR", "n"),
+     command("SET", "n", -9223372036854775808), command("INCR", "n"), command("INCR", "n", 2)]
+    + [part for text in ["", "x", "+1", "01", "-0", "0", "-1", " 1", "1 ", "9223372036854775808", "1.0"]
+       for part in (command("SET", "n", text), command("INCR", "n"), command("GET", "n"))],
+    [command("SET", "k", "v"), command("DEL", "k", "k", "none"), command("DEL"), command("DEL", "k")],
+    [command("SET", "k", "v", "EX", 100), command("TTL", "k"), command("INCR", "k"),
+     command("SET", "k", "1"), command("TTL", "k"), command("SET", "k", 1, "px", 60_000),
+     command("TTL", "k"), command("INCR", "k"), command("TTL", "k"), command("TTL", "none"),
+     command("TTL"), command("EXPIRE", "k", 1_000), command("TTL", "k"), command("EXPIRE", "k", 0),
+     command("GET", "k"), command("TTL", "k"), command("EXPIRE", "k", 10), command("EXPIRE", "k"),
+     command("SET", "k", 1), command("EXPIRE", "k", -5), command("GET", "k"),
+     command("SET", "k", 1), command("EXPIRE", "k", "soon"),
+     command("EXPIRE", "k", 9223372036854775807), command("EXPIRE", "k", 9223372036854775),
+     command("EXPIRE", "k", -9223372036854775808), command("TTL", "k")],
+    [command("SET", "k", "v", *options) for options in [
+        ("EX",), ("EX", 0), ("EX", -1), ("EX", "x"), ("EX", 1, "PX", 1), ("PX", 1, "EX"), ("XE", 1),
+        ("EX", 10, "EX", 20), ("EX", 9223372036854775807), ("PX", 9223372036854775807),
+        ("EX", 9223372036854776), ("PX", 9223300000000000000), ("EX", "1.5"), ("ex", "010")]]
+    + [command("TTL", "k")],
+    [command("NONE"), command("none", "a", b"b\r\nc"), command("NONESUCH" * 40, "x" * 200, "y"),
+     command("GETX", *["word"] * 60), command(""), command("", "a")],
+    [b"PING\r\n", b"ping hello\n", b"\r\n", b"\n", b"  SET   k   v  \r\n", b"GET k\r\n", b"GET\r\n",
+     b"MGET k none\r\n", b"*0\r\n", b"PING\r\n"],
+    [command("CONFIG", "GET", "save"), command("config", "get", "appendonly"),
+     command("CONFIG", "GET", "nonesuch"), command("HELLO", 9)],
+]
+
+# These end their connection; most by breaking the protocol, for which there is an error first.
+LAST_WORDS = [
+    [command("SET", "k", "v"), command("GET", "k"), command("QUIT"), command("PING")],
+    [b"PING\r\n", b"quit\r\n"],
+    [b"*1\r\n+PING\r\n"], [b"*1\r\n$x\r\n"], [b"*1\r\n$-1\r\n"], [b"*x\r\n"], [b"*\r\n"],
+    [b"*1\r\n$99999999999\r\n"], [b"*2000000000000\r\n"], [b"*1\r\n\r\n"], [b"x" * 70_000],
+]
+
+class Server:
+    def __init__(self, command, port=None):
+        self.child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        if port is None:
+            line = self.child.stdout.readline()
+            port = int(re.match(r"listening on 127\.0\.0\.1:(\d+)", line).group(1))
+        self.port = port
+
+    def connect(self):
+        for _ in range(200):
+            try:
+                return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+            except ConnectionRefusedError:
+                time.sleep(0.05)
+        raise TimeoutError("the server does not listen")
+
+    def cli(self, *words, **options):
+        done = subprocess.run(["redis-cli", "-p", str(self.port), *words], capture_output=True,
+                              timeout=60, **options)
+        return done.stdout
+
+    def __enter__(self):
+        self.connect().close()
+        return self
+
+    def __exit__(self, *_):
+        self.child.send_signal(signal.SIGINT)
+        try:
+            assert self.child.wait(10) == 0, "the server failed"
+        finally:
+            self.child.kill()
+            self.child.wait()
+
+
+def real(folder):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return Server(["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "",
+                   "--appendonly", "no", "--dir", folder], port)
+
+
+def talk(server, sent, ends, pieces):
+    """All that comes back. A PING with a mark of its own says that everything else is there."""
+    mark = b"the end of the answers"
+    with server.connect() as peer:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer.sendall(command("DEL", *KEYS))
+        assert re.fullmatch(rb":\d\r\n", peer.recv(100))
+        if not ends:
+            sent += command("PING", mark)
+        got = b""
+        try:
+            for piece in pieces(sent):
+                peer.sendall(piece)
+            while data := peer.recv(1 << 16):
+                got += data
+                if got.endswith(b"$%d\r\n%s\r\n" % (len(mark), mark)):
+                    return got
+        except (ConnectionResetError, BrokenPipeError):
+            pass  # It was closed with bytes unread.
+    assert ends, f"closed after {got[-200:]}"
+    return got
+
+
+def whole(data):
+    return [data]
+
+
+def bytes_of(data):
+    return [data[i:i + 1] for i in range(len(data))]
+
+
+def same_answers(ours, theirs):
+    for conversation in CONVERSATIONS + LAST_WORDS:
+        sent, ends = b"".join(conversation), conversation in LAST_WORDS
+        expected = talk(theirs, sent, ends, whole)
+        # What comes after the end would make the system throw away the answers.
+        for pieces in [whole] if ends or len(sent) > 5_000 else [whole, bytes_of]:
+            got = talk(ours, sent, ends, pieces)
+            if got != expected:
+                same = len(os.path.commonprefix([got, expected]))
+                sys.exit(f"to {sent[:2000]}\nredis: ...{expected[max(0, same - 80):same + 80]}\n"
+                         f"ours:  ...{got[max(0, same - 80):same + 80]}")
+    commands = sum(map(len, CONVERSATIONS))
+    print(f"{commands} commands, pipelined and byte by byte: the answers of redis-server; "
+          f"so are {len(LAST_WORDS)} last words")
+
+
+def pipelined(ours):
+    """More answers than anybody buffers, to a client that writes first and reads later."""
+    count, value = 400, b"y" * 100_000
+    with ours.connect() as peer:
+        peer.sendall(command("SET", "big", value) + command("GET", "big") * count)
+        time.sleep(0.3)
+        expected, got = 5 + count * (len(value) + 11), 0
+        while got < expected:
+            data = peer.recv(1 << 20)
+            assert data, "closed"
+            got += len(data)
+        assert got == expected, (got, expected)
+    with open(f"/proc/{ours.child.pid}/status") as status:
+        peak = int(re.search(r"VmHWM:\s+(\d+) kB", status.read()).group(1))
+    assert peak < 32_000, f"{peak} kB"
+    print(f"{expected >> 20} MiB of answers to a client that reads late: {peak >> 10} MiB of memory at most")
+
+
+def redis_cli(ours, theirs):
+    script = b"\n".join([b"SET a 1 PX 400", b"SET b 2 EX 1", b"SET c 3", b"EXPIRE c 1", b"SET d 4", b"MGET a b c d",
+                         b"TTL d", b"INCR d", b"ECHO \"two words\"", b"GET", b"NONE x", b"DEL d"])
+    answers = [server.cli(input=script) for server in (ours, theirs)]
+    assert answers[0] == answers[1], answers
+    start = time.monotonic()
+    gone = {}
+    while len(gone) < 3 and time.monotonic() - start < 5:
+        for key in "abc":
+            if key not in gone and ours.cli("GET", key) == b"\n":
+                gone[key] = time.monotonic() - start
+                assert ours.cli("TTL", key) == b"-2\n"
+        time.sleep(0.02)
+    # They were set before `start`, and are looked at every now and then.
+    assert gone["a"] < 0.8 and 0.5 < gone["b"] < 1.5 and 0.5 < gone["c"] < 1.5, gone
+    print("redis-cli: the same output from both; keys with EX, PX and EXPIRE are gone in time")
+
+
+def benchmark(ours, requests):
+    for pipeline in ("1", "16"):
+        done = subprocess.run(
+            ["redis-benchmark", "-p", str(ours.port), "-t", "ping_inline,ping_mbulk,set,get,incr", "-c", "50",
+             "-n", str(requests), "-P", pipeline, "--csv"],
+            capture_output=True, text=True, timeout=300)
+        rows = [line.split(",")[0] for line in done.stdout.splitlines()[1:]]
+        assert done.returncode == 0 and len(rows) == 5, done
+        assert "rror" not in done.stdout + done.stderr, done
+        print(f"redis-benchmark -P {pipeline}: {requests} requests each of {', '.join(rows)}")
+
+
+def main():
+    for program in ("redis-server", "redis-cli", "redis-benchmark"):
+        if not shutil.which(program):
+            return print(f"skipped: {program} is missing; apt-get install redis-server redis-tools")
+    requests = int(sys.argv[2]) if len(sys.argv) > 2 else 100_000
+    with tempfile.TemporaryDirectory() as folder:
+        with Server([pathlib.Path(sys.argv[1]), "0"]) as ours, real(folder) as theirs:
+            pipelined(ours)
+            same_answers(ours, theirs)
+            redis_cli(ours, theirs)
+            benchmark(ours, requests)
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()
