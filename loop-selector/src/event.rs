@@ -50,6 +50,7 @@ impl Events {
 
     /// Empties the buffer and takes `events`, of which there are `most` at most: without asking for
     /// room at each of them.
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "illumos", test))]
     pub(crate) fn refill(&mut self, most: usize, events: impl Iterator<Item = Event>) {
         if self.places.len() < most {
             let nothing = Event::Ready { token: Token::from_bits(0), readiness: Readiness::NONE };
