@@ -43,18 +43,17 @@ pub(crate) struct Callback {
 
 pub(crate) enum Kind {
     /// Indexed by [`Direction`].
-    Callbacks([Option<Callback>; 2]),
-    Handler {
-        handler: Rc<dyn IoHandler>,
-        context: Snapshot,
-    },
+    Callbacks(Box<[Option<Callback>; 2]>),
+    /// In an empty context: nearly all.
+    Handler(Rc<dyn IoHandler>),
+    HandlerIn(Box<Snapshot>, Rc<dyn IoHandler>),
 }
 
 impl Kind {
     pub(crate) fn callback(&self, direction: Direction) -> Option<&Callback> {
         match self {
             Kind::Callbacks(callbacks) => callbacks[direction as usize].as_ref(),
-            Kind::Handler { .. } => None,
+            Kind::Handler(_) | Kind::HandlerIn(..) => None,
         }
     }
 }
@@ -103,6 +102,10 @@ impl IoTable {
     pub(crate) fn insert(&mut self, token: Token, fd: RawFd, interest: Interest, kind: Kind) {
         let index = token.index() as usize;
         if index >= self.slots.len() {
+            if index >= self.slots.capacity() {
+                // A quarter more and not twice as many: half of a large table would lie idle.
+                self.slots.reserve_exact(index + 1 - self.slots.len() + index / 4 + 16);
+            }
             self.slots.resize_with(index + 1, || None);
         }
         let (wanted, armed) = (Some(interest), Some(interest));

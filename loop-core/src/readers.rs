@@ -120,7 +120,7 @@ impl LoopRef {
                 let token = self.register_with_selector(owner, interest)?;
                 let mut callbacks = [None, None];
                 callbacks[direction as usize] = Some(callback);
-                let kind = Kind::Callbacks(callbacks);
+                let kind = Kind::Callbacks(Box::new(callbacks));
                 self.inner.io.borrow_mut().insert(token, fd, interest, kind);
             }
         }

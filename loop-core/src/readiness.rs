@@ -42,7 +42,11 @@ impl LoopRef {
     ) -> Result<Token, RegisterError> {
         let fd = (*owner).as_fd().as_raw_fd();
         let token = self.register_with_selector(owner, interest)?;
-        let kind = Kind::Handler { handler, context: Snapshot::current() };
+        let context = Snapshot::current();
+        let kind = match context.is_empty() {
+            true => Kind::Handler(handler),
+            false => Kind::HandlerIn(Box::new(context), handler),
+        };
         self.inner.io.borrow_mut().insert(token, fd, interest, kind);
         Ok(token)
     }
@@ -131,23 +135,39 @@ pub(crate) fn run_events(
 /// Calls the owner of a token, if the registration is still this one and still wants it.
 #[inline(always)]
 fn run(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
-    let (handler, context, readiness) = {
+    let (handler, readiness) = {
         let io = lp.inner.io.borrow();
         let Some(entry) = io.get(token) else { return };
         let readiness = entry.wanted.map_or(Readiness::NONE, |wanted| readiness.masked(wanted));
         match &entry.kind {
             _ if readiness.is_empty() => return,
-            Kind::Handler { handler, context } => (handler.clone(), context.clone(), readiness),
-            Kind::Callbacks(_) => {
+            Kind::Handler(handler) => (handler.clone(), readiness),
+            Kind::HandlerIn(..) | Kind::Callbacks(_) => {
                 drop(io);
-                return readers::run_callbacks(lp, token, readiness);
+                return run_other(lp, token, readiness, buffer);
             }
         }
     };
     if lp.inner.is_observed() {
-        return run_timed(lp, token, || context.run(|| handler.ready(readiness, buffer)));
+        return run_timed(lp, token, || {
+            Snapshot::default().run(|| handler.ready(readiness, buffer))
+        });
     }
-    context.run(|| handler.ready(readiness, buffer));
+    Snapshot::default().run(|| handler.ready(readiness, buffer));
+}
+
+/// Calls an owner of another kind than the usual one.
+#[inline(never)]
+fn run_other(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
+    let owner = match lp.inner.io.borrow().get(token).map(|entry| &entry.kind) {
+        Some(Kind::HandlerIn(context, handler)) => Some((context.clone(), handler.clone())),
+        _ => None,
+    };
+    let Some((context, handler)) = owner else {
+        return readers::run_callbacks(lp, token, readiness);
+    };
+    let mut call = || context.run(|| handler.ready(readiness, buffer));
+    if lp.inner.is_observed() { run_timed(lp, token, call) } else { call() }
 }
 
 #[cold]

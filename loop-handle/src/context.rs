@@ -24,6 +24,12 @@ impl Snapshot {
         Snapshot(values::current())
     }
 
+    /// Whether no variable is set in it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
     /// Runs `f` with these values, and forgets what it writes. The previous values are restored
     /// when `f` returns or panics.
     #[inline(always)]

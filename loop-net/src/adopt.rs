@@ -7,9 +7,10 @@ use std::rc::Rc;
 use crate::conn::Shared;
 use crate::connect::{start_protocol, start_stream};
 use crate::protocol::Protocol;
+use crate::protocol_ref::ProtocolRef;
 use crate::socket::Socket;
 use crate::stream::{StreamReader, StreamWriter};
-use crate::transport::{ProtocolRef, Transport};
+use crate::transport::Transport;
 
 /// A connected socket about to be driven; from [`Net::adopt`](crate::Net::adopt). Dropping it closes the
 /// socket.

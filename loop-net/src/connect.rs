@@ -15,9 +15,10 @@ use crate::async_fd::AsyncFd;
 use crate::conn::{Conn, Shared};
 use crate::error::named;
 use crate::protocol::{AnyProtocol, Protocol};
+use crate::protocol_ref::ProtocolRef;
 use crate::socket::{ConnectOptions, Socket};
 use crate::stream::{StreamProtocol, StreamReader, StreamWriter};
-use crate::transport::{ProtocolRef, Transport};
+use crate::transport::Transport;
 
 /// A connection about to be made; from [`Net::tcp_connect`](crate::Net::tcp_connect).
 ///

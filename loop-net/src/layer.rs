@@ -5,7 +5,8 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 
 use crate::protocol::AnyProtocol;
-use crate::transport::{ProtocolBusy, Transport, WriteState};
+use crate::protocol_ref::ProtocolBusy;
+use crate::transport::{Transport, WriteState};
 
 /// What a [`Transport`] asks of a connection that goes through another one: TLS.
 #[cfg_attr(not(feature = "tls"), allow(dead_code))]

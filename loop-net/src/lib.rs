@@ -95,6 +95,7 @@ mod net;
 mod pipe;
 mod process;
 mod protocol;
+mod protocol_ref;
 mod sendfile;
 mod server;
 mod sock;
@@ -123,6 +124,7 @@ pub use net::Net;
 pub use pipe::{ReadPipe, WritePipe};
 pub use process::{ChildPipe, Process, ProcessBuilder, ProcessProtocol, ProcessTransport, Stdio};
 pub use protocol::{Buffered, BufferedProtocol, KeepOpen, Protocol};
+pub use protocol_ref::{ProtocolBusy, ProtocolRef};
 pub use sendfile::SendFile;
 pub use server::{Drained, PerCore, PerCoreDrained, Server, ServerBuilder, serve_per_core};
 pub use sock_addr::SockAddr;
@@ -131,7 +133,7 @@ pub use stream::{Lines, ReadError, StreamReader, StreamWriter};
 #[cfg(feature = "tls")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
 pub use tls::{Tls, TlsInfo, TlsProtocol};
-pub use transport::{ProtocolBusy, ProtocolRef, Transport, WriteState};
+pub use transport::{Transport, WriteState};
 pub use unix::UnixConnector;
 
 #[doc(no_inline)]

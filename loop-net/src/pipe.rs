@@ -9,9 +9,10 @@ use crate::conn::Shared;
 use crate::connect::{start_protocol, start_stream};
 use crate::error::Rejected;
 use crate::protocol::Protocol;
+use crate::protocol_ref::ProtocolRef;
 use crate::socket::Socket;
 use crate::stream::{StreamReader, StreamWriter};
-use crate::transport::{ProtocolRef, Transport};
+use crate::transport::Transport;
 
 /// The reading end of a pipe about to be driven; from [`Net::read_pipe`](crate::Net::read_pipe). Dropping
 /// it closes the pipe.

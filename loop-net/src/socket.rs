@@ -236,24 +236,17 @@ impl Socket {
     }
 
     /// One read. Zero bytes are the end of file.
+    #[inline]
     pub(crate) fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.kind != Kind::Socket {
-            return self.read(buffer);
+        // What is only written to is readable when its reader has gone (B-PIPE-04).
+        if self.kind.only_writes() {
+            return Err(Errno::PIPE.into());
         }
-        let (count, _) = rustix::net::recv(self, buffer, RecvFlags::empty())?;
-        Ok(count)
-    }
-
-    /// What is only written to is readable when its reader has gone (B-PIPE-04).
-    #[cold]
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.kind {
-            Kind::WritePipe | Kind::UnwatchedPipe => Err(Errno::PIPE.into()),
-            _ => Ok(rustix::io::read(self, buffer)?),
-        }
+        Ok(rustix::io::read(self, buffer)?)
     }
 
     /// One write.
+    #[inline]
     pub(crate) fn send(&self, data: &[u8]) -> io::Result<usize> {
         if self.kind != Kind::Socket {
             return Ok(rustix::io::write(self, data)?);

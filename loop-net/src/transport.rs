@@ -1,19 +1,22 @@
 //! `Transport`: a connection, as its user sees it.
 
-use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::marker::PhantomData;
 use std::net::SocketAddr;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use loop_core::{ExceptionContext, LoopRef};
+use loop_core::LoopRef;
 
-use crate::conn::{Conn, Shared};
-use crate::layer::{Layer, Layered};
-use crate::protocol::{AnyProtocol, Protocol};
+use crate::conn::{Conn, Info};
+use crate::layer::Layer;
+#[cfg(feature = "tls")]
+use crate::layer::Layered;
+#[cfg(feature = "tls")]
+use crate::protocol::AnyProtocol;
+use crate::protocol::Protocol;
+use crate::protocol_ref::ProtocolRef;
 use crate::sock_addr::SockAddr;
 use crate::socket::Kind;
 use crate::socket_view::SocketView;
@@ -31,64 +34,6 @@ pub enum WriteState {
     Closed,
 }
 
-/// From this one on each dropped write is reported (B-TRN-18).
-const REPORT_REFUSED: u32 = 5;
-
-/// What is known of a connection also when it is gone (B-TRN-36).
-pub(crate) struct Info {
-    shared: Rc<Shared>,
-    pub(crate) local: SockAddr,
-    pub(crate) peer: SockAddr,
-    /// Writes that came too late.
-    refused: Cell<u32>,
-    /// Only if it goes through another transport.
-    layered: Option<Layered>,
-}
-
-impl Info {
-    pub(crate) fn new(shared: Rc<Shared>, local: SockAddr, peer: SockAddr) -> Self {
-        Info { shared, local, peer, refused: Cell::new(0), layered: None }
-    }
-
-    /// Of a transport on top of another one.
-    #[cfg(feature = "tls")]
-    pub(crate) fn layered(
-        lower: &Transport,
-        layer: Weak<dyn Layer>,
-        facts: Rc<dyn std::any::Any>,
-    ) -> Self {
-        let (local, peer) = (lower.info.local.clone(), lower.info.peer.clone());
-        let layered = Some(Layered { layer, facts });
-        Info { layered, ..Info::new(lower.info.shared.clone(), local, peer) }
-    }
-
-    pub(crate) fn loop_ref(&self) -> &LoopRef {
-        &self.shared.lp
-    }
-
-    pub(crate) fn describe(&self) -> String {
-        match (&self.peer, &self.local) {
-            (SockAddr::Unnamed, SockAddr::Unnamed) => "connection".to_owned(),
-            (SockAddr::Unnamed, local) => format!("connection on {local}"),
-            (peer, _) => format!("connection with {peer}"),
-        }
-    }
-
-    /// Drops a write that came too late.
-    #[cold]
-    pub(crate) fn refuse(&self) -> WriteState {
-        let refused = self.refused.get().saturating_add(1);
-        self.refused.set(refused);
-        if refused >= REPORT_REFUSED {
-            let context =
-                ExceptionContext::warning("data written to a closed connection is dropped")
-                    .with_subject(self.describe());
-            self.shared.lp.report(&context);
-        }
-        WriteState::Closed
-    }
-}
-
 /// A connection of a [`Protocol`]: asyncio's `Transport`.
 ///
 /// It is a weak handle and cheap to clone. The loop owns the connection until `connection_lost`;
@@ -96,13 +41,18 @@ impl Info {
 /// never panic.
 #[derive(Clone)]
 pub struct Transport {
-    conn: Weak<Conn>,
     info: Rc<Info>,
 }
 
 impl Transport {
-    pub(crate) fn new(conn: Weak<Conn>, info: Rc<Info>) -> Self {
-        Transport { conn, info }
+    pub(crate) fn new(info: Rc<Info>) -> Self {
+        Transport { info }
+    }
+
+    /// One that goes through another.
+    #[cfg(feature = "tls")]
+    pub(crate) fn on_top_of(lower: &Transport, layered: Layered) -> Transport {
+        Transport::new(Rc::new(Info::on_top_of(&lower.info, layered)))
     }
 
     /// Sends `data`, or buffers what the socket does not take now; never blocks. The bytes are copied
@@ -112,10 +62,15 @@ impl Transport {
     /// the high-water mark. From the fifth write on that comes too late, each is reported (B-TRN-18).
     #[inline]
     pub fn write(&self, data: &[u8]) -> WriteState {
-        if self.info.shared.gather.take(self.conn.as_ptr(), data) {
+        if self.info.shared.gather.take(&self.info, data) {
             return WriteState::Open;
         }
-        match self.conn.upgrade() {
+        self.write_now(data)
+    }
+
+    #[inline(never)]
+    fn write_now(&self, data: &[u8]) -> WriteState {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.write(data),
             None => self.write_to_layer(&[data]),
         }
@@ -123,7 +78,7 @@ impl Transport {
 
     /// Writes each piece in order; asyncio's `writelines` (B-TRN-12).
     pub fn write_all_vectored(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.write_pieces(pieces),
             None => self.write_to_layer(pieces),
         }
@@ -132,7 +87,7 @@ impl Transport {
     /// Ends our side of the connection once everything is flushed; reading goes on (B-TRN-23,
     /// B-TRN-24).
     pub fn write_eof(&self) {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.write_eof(),
             None => self.on_layer(|layer| layer.write_eof()),
         }
@@ -141,7 +96,7 @@ impl Transport {
     /// Whether [`write_eof`](Self::write_eof) means something on this kind of transport: on all but the
     /// reading end of a pipe, and TLS connections, which are closed as a whole (B-TLS-13).
     pub fn can_write_eof(&self) -> bool {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.kind() != Kind::ReadPipe,
             None => self.info.layered.is_none(),
         }
@@ -169,7 +124,7 @@ impl Transport {
     /// }
     /// ```
     pub fn set_protocol<P: Protocol + 'static>(&self, protocol: P) -> ProtocolRef<P> {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.set_protocol(Box::new(protocol)),
             None => self.on_layer(|layer| layer.set_protocol(Box::new(protocol))),
         }
@@ -180,14 +135,14 @@ impl Transport {
     pub fn socket(&self) -> SocketView {
         match self.layer() {
             Some(layer) => layer.lower().socket(),
-            None => SocketView::new(self.conn.clone()),
+            None => SocketView::new(self.info.conn.clone()),
         }
     }
 
     /// Closes the connection: reading stops now, what is buffered is flushed, then
     /// `connection_lost(None)` is called (B-TRN-20).
     pub fn close(&self) {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.close(),
             None => self.on_layer(|layer| layer.close()),
         }
@@ -195,24 +150,25 @@ impl Transport {
 
     /// Closes the connection at once and drops what is buffered (B-TRN-21).
     pub fn abort(&self) {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.abort(),
             None => self.on_layer(|layer| layer.abort()),
         }
     }
 
     /// Whether the connection is closed or being closed.
+    #[inline]
     pub fn is_closing(&self) -> bool {
-        match self.conn.upgrade() {
-            Some(conn) => conn.is_closing(),
-            None => self.layer().is_none_or(|layer| layer.is_closing()),
+        match &self.info.layered {
+            None => self.info.is_closing(),
+            Some(_) => self.layer().is_none_or(|layer| layer.is_closing()),
         }
     }
 
     /// Whether incoming bytes are delivered: not while paused, closing, or after the peer's end of
     /// file.
     pub fn is_reading(&self) -> bool {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.is_reading(),
             None => self.layer().is_some_and(|layer| layer.is_reading()),
         }
@@ -220,7 +176,7 @@ impl Transport {
 
     /// Stops calling `data_received`, also for what is ready already (B-TRN-30 to 32).
     pub fn pause_reading(&self) {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.pause_reading(true),
             None => self.on_layer(|layer| layer.pause_reading(true)),
         }
@@ -228,7 +184,7 @@ impl Transport {
 
     /// Goes on after [`pause_reading`](Self::pause_reading).
     pub fn resume_reading(&self) {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.pause_reading(false),
             None => self.on_layer(|layer| layer.pause_reading(false)),
         }
@@ -236,7 +192,7 @@ impl Transport {
 
     /// Bytes that the socket has not taken yet.
     pub fn write_buffer_size(&self) -> usize {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.buffered(),
             None => self.layer().map_or(0, |layer| layer.buffered()),
         }
@@ -244,7 +200,7 @@ impl Transport {
 
     /// The water marks in bytes: `(low, high)`.
     pub fn write_buffer_limits(&self) -> (usize, usize) {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.limits(),
             None => self.layer().map_or((0, 0), |layer| layer.limits()),
         }
@@ -261,7 +217,7 @@ impl Transport {
             let message = format!("the low-water mark {low} is above the high-water mark {high}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.set_limits(low, high),
             None => self.on_layer(|layer| layer.set_limits(low, high)),
         }
@@ -275,14 +231,14 @@ impl Transport {
     }
 
     pub(crate) fn poll_flushed(&self, cx: &Context<'_>) -> Poll<()> {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.poll_flushed(cx),
             None => self.layer().map_or(Poll::Ready(()), |layer| layer.poll_flushed(cx)),
         }
     }
 
     pub(crate) fn conn(&self) -> Option<Rc<Conn>> {
-        self.conn.upgrade()
+        self.info.conn.upgrade()
     }
 
     pub(crate) fn loop_ref(&self) -> &LoopRef {
@@ -290,7 +246,7 @@ impl Transport {
     }
 
     /// Asked only when there is no connection of this transport's own.
-    fn layer(&self) -> Option<Rc<dyn Layer>> {
+    pub(crate) fn layer(&self) -> Option<Rc<dyn Layer>> {
         self.info.layered.as_ref()?.layer.upgrade()
     }
 
@@ -324,7 +280,7 @@ impl Transport {
     /// The protocol, out of its slot. `None` while one of its hooks runs, or at the end.
     #[cfg(feature = "tls")]
     pub(crate) fn take_protocol(&self) -> Option<Box<dyn AnyProtocol>> {
-        match self.conn.upgrade() {
+        match self.info.conn.upgrade() {
             Some(conn) => conn.take_protocol(),
             None => self.layer()?.take_protocol(),
         }
@@ -337,7 +293,7 @@ impl Transport {
             let message = "the connection is closed, or about to";
             return Err(io::Error::new(io::ErrorKind::NotConnected, message));
         }
-        if self.conn.upgrade().is_some_and(|conn| conn.kind() != Kind::Socket) {
+        if self.info.conn.upgrade().is_some_and(|conn| conn.kind() != Kind::Socket) {
             let message = "TLS needs a socket, and this is a pipe";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
@@ -377,71 +333,5 @@ impl fmt::Debug for Transport {
             .field("peer", &self.info.peer)
             .field("closing", &self.is_closing())
             .finish()
-    }
-}
-
-/// Why a protocol could not be looked at: [`ProtocolRef::with`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ProtocolBusy {
-    /// One of its hooks runs right now.
-    Running,
-    /// The connection is over and the protocol dropped.
-    Gone,
-    /// The connection has another protocol by now: [`Transport::set_protocol`].
-    Replaced,
-}
-
-impl fmt::Display for ProtocolBusy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ProtocolBusy::Running => "a hook of the protocol runs",
-            ProtocolBusy::Gone => "the connection is over",
-            ProtocolBusy::Replaced => "the connection has another protocol",
-        })
-    }
-}
-
-impl std::error::Error for ProtocolBusy {}
-
-/// The protocol of a connection, from outside its hooks.
-pub struct ProtocolRef<P> {
-    transport: Transport,
-    kind: PhantomData<fn() -> P>,
-}
-
-impl<P: Protocol + 'static> ProtocolRef<P> {
-    pub(crate) fn new(transport: Transport) -> Self {
-        ProtocolRef { transport, kind: PhantomData }
-    }
-
-    /// Runs `f` on the protocol, as if it were one of its hooks.
-    ///
-    /// # Errors
-    /// [`ProtocolBusy`] while a hook runs, or when the connection is over.
-    pub fn with<R>(&self, f: impl FnOnce(&mut P) -> R) -> Result<R, ProtocolBusy> {
-        let (mut f, mut result) = (Some(f), None);
-        let mut look = |protocol: &mut dyn AnyProtocol| {
-            if let Some(protocol) = protocol.as_any().downcast_mut::<P>() {
-                result = f.take().map(|f| f(protocol));
-            }
-        };
-        match self.transport.conn() {
-            Some(conn) => conn.with_protocol(look)?,
-            None => self.transport.layer().ok_or(ProtocolBusy::Gone)?.with_protocol(&mut look)?,
-        }
-        result.ok_or(ProtocolBusy::Replaced)
-    }
-}
-
-impl<P> Clone for ProtocolRef<P> {
-    fn clone(&self) -> Self {
-        ProtocolRef { transport: self.transport.clone(), kind: PhantomData }
-    }
-}
-
-impl<P> fmt::Debug for ProtocolRef<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProtocolRef").finish_non_exhaustive()
     }
 }

@@ -12,10 +12,11 @@ use crate::conn::Shared;
 use crate::connect::{finish, start_protocol, start_stream};
 use crate::error::named;
 use crate::protocol::Protocol;
+use crate::protocol_ref::ProtocolRef;
 use crate::sock_addr::SockAddr;
 use crate::socket::Socket;
 use crate::stream::{StreamReader, StreamWriter};
-use crate::transport::{ProtocolRef, Transport};
+use crate::transport::Transport;
 
 /// A connection to a Unix socket about to be made; from
 /// [`Net::unix_connect`](crate::Net::unix_connect).

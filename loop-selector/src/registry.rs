@@ -106,6 +106,10 @@ impl Registry {
         }
         // A slot is a descriptor's, or was retired after 2^32 registrations: there are not 2^32.
         let index = u32::try_from(self.slots.len()).expect("fewer than 2^32 slots");
+        if self.slots.len() == self.slots.capacity() {
+            // A quarter more and not twice as many: half of a large table would lie idle.
+            self.slots.reserve_exact(self.slots.len() / 4 + 16);
+        }
         self.slots.push(Slot::default());
         self.free.push(index);
         index

@@ -81,7 +81,7 @@ pub trait Selector {
     fn as_fd(&self) -> Option<BorrowedFd<'_>>;
 }
 
-impl<S: Selector + ?Sized> Selector for Box<S> {
+impl Selector for Box<dyn Selector + '_> {
     fn register(
         &mut self,
         owner: Rc<dyn AsSource>,

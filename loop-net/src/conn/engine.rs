@@ -1,11 +1,11 @@
 //! The engine: moves bytes between a socket and a protocol when the loop says so.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use loop_core::{
@@ -13,16 +13,26 @@ use loop_core::{
 };
 
 use super::gather::Gather;
+use super::info::Info;
 use super::state::{Actions, State};
 use super::write_buf::WriteBuf;
 use crate::error::{NetError, named};
 use crate::protocol::AnyProtocol;
 use crate::sock_addr::SockAddr;
 use crate::socket::{Kind, Socket};
-use crate::transport::{Info, Transport};
+use crate::transport::Transport;
 
-/// The high-water mark at the start, in bytes (B-TRN-13).
-const HIGH_WATER: usize = 64 * 1024;
+/// Between which numbers of buffered bytes a protocol is told to pause and to go on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Marks {
+    pub(super) low: usize,
+    pub(super) high: usize,
+}
+
+impl Marks {
+    /// At the start (B-TRN-13).
+    const DEFAULT: Marks = Marks { low: 16 * 1024, high: 64 * 1024 };
+}
 
 /// What the connections of one loop share, so that an idle one owns no buffer.
 pub(crate) struct Shared {
@@ -49,21 +59,19 @@ impl Shared {
 
 /// A connection. The loop owns it through its registration, from `connection_made` to the loss; the
 /// queued call of `connection_lost` is its last owner. Then its fields go in this order: the socket is
-/// closed, the protocol dropped, the owner told (B-TRN-05).
+/// closed, the protocol dropped, the owner told (B-TRN-05). What few connections have is in boxes, for
+/// there may be many that do nothing.
 pub(crate) struct Conn {
-    pub(super) socket: Rc<Socket>,
+    pub(super) socket: Socket,
     /// Empty while one of its hooks runs.
     pub(super) protocol: Cell<Option<Box<dyn AnyProtocol>>>,
     /// The server that accepted it hears of the end when this is dropped.
     _owner: Option<Box<dyn Any>>,
-    me: Weak<Conn>,
-    pub(super) shared: Rc<Shared>,
     token: Cell<Option<Token>>,
-    pub(super) state: Cell<State>,
     pub(super) buf: RefCell<WriteBuf>,
-    pub(super) low: Cell<usize>,
-    pub(super) high: Cell<usize>,
-    error: Cell<Option<NetError>>,
+    /// Only if others than the usual ones were set.
+    marks: OnceCell<Box<Cell<Marks>>>,
+    error: Cell<Option<Box<NetError>>>,
     pub(super) info: Rc<Info>,
 }
 
@@ -90,22 +98,18 @@ impl Conn {
         owner: Option<Box<dyn Any>>,
         made: Option<LoopFuture<()>>,
     ) -> Rc<Conn> {
-        let info = Info::new(shared.clone(), local, peer);
         let mut state = State::of(socket.kind());
         state.set_own_buffer(protocol.buffered().is_some());
+        let info = Info::new(shared.clone(), local, peer);
         let conn = Rc::new_cyclic(|me| Conn {
-            socket: Rc::new(socket),
+            info: Rc::new(info.of_conn(me.clone(), state)),
+            socket,
             protocol: Cell::new(Some(protocol)),
             _owner: owner,
-            me: me.clone(),
-            shared: shared.clone(),
             token: Cell::new(None),
-            state: Cell::new(state),
             buf: RefCell::default(),
-            low: Cell::new(HIGH_WATER / 4),
-            high: Cell::new(HIGH_WATER),
+            marks: OnceCell::new(),
             error: Cell::new(None),
-            info: Rc::new(info),
         });
         let starting = conn.clone();
         shared.lp.call_soon(move || {
@@ -118,8 +122,23 @@ impl Conn {
         conn
     }
 
+    #[inline]
+    pub(super) fn marks(&self) -> Marks {
+        self.marks.get().map_or(Marks::DEFAULT, |marks| marks.get())
+    }
+
+    pub(super) fn set_marks(&self, marks: Marks) {
+        self.marks.get_or_init(|| Box::new(Cell::new(marks))).set(marks);
+    }
+
+    #[inline]
     pub(super) fn state(&self) -> State {
-        self.state.get()
+        self.info.state.get()
+    }
+
+    #[inline]
+    pub(super) fn shared(&self) -> &Shared {
+        &self.info.shared
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -131,7 +150,7 @@ impl Conn {
     }
 
     pub(crate) fn transport(&self) -> Transport {
-        Transport::new(self.me.clone(), self.info.clone())
+        Transport::new(self.info.clone())
     }
 
     fn made(&self) {
@@ -143,11 +162,11 @@ impl Conn {
     }
 
     pub(super) fn report(&self, message: &'static str, panic: PanicError) {
-        self.shared.report(message, panic, self.info.describe());
+        self.shared().report(message, panic, self.info.describe());
     }
 
     pub(crate) fn is_closing(&self) -> bool {
-        self.state.get().is_closing()
+        self.state().is_closing()
     }
 
     pub(crate) fn close(&self) {
@@ -179,25 +198,25 @@ impl Conn {
     }
 
     pub(super) fn end(&self, error: NetError) {
-        if !self.state.get().is_lost() {
-            self.error.set(Some(error));
+        if !self.state().is_lost() {
+            self.error.set(Some(Box::new(error)));
             self.advance(State::lose);
         }
     }
 
     /// Notes something in the state that asks for nothing to be done.
     pub(super) fn note(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.state.get();
+        let mut state = self.state();
         change(&mut state);
-        self.state.set(state);
+        self.info.state.set(state);
     }
 
     /// Makes a transition and does what it asks for.
     pub(super) fn advance(&self, transition: impl FnOnce(&mut State) -> Actions) {
-        self.shared.gather.disturb(self);
-        let mut state = self.state.get();
+        self.shared().gather.disturb(&self.info);
+        let mut state = self.state();
         let actions = transition(&mut state);
-        self.state.set(state);
+        self.info.state.set(state);
         if actions.has(Actions::SHUTDOWN) {
             // A peer that is gone is told nothing; the next read or write finds out.
             let _ = self.socket.shutdown_write();
@@ -218,7 +237,7 @@ impl Conn {
         if self.buffered() == 0 {
             return Poll::Ready(());
         }
-        self.shared.gather.disturb(self);
+        self.shared().gather.disturb(&self.info);
         self.note(State::await_flush);
         self.wait(cx);
         Poll::Pending
@@ -229,17 +248,17 @@ impl Conn {
         let same = |(conn, waker): &(*const Conn, Waker)| {
             ptr::eq(*conn, self) && waker.will_wake(cx.waker())
         };
-        if self.shared.waiting.borrow().iter().any(same) {
+        if self.shared().waiting.borrow().iter().any(same) {
             return;
         }
         let waker = cx.waker().clone();
-        self.shared.waiting.borrow_mut().push((self, waker));
+        self.shared().waiting.borrow_mut().push((self, waker));
     }
 
     #[cold]
     fn wake_waiting(&self) {
         let mut woken = Vec::new();
-        self.shared.waiting.borrow_mut().retain(|(conn, waker)| {
+        self.shared().waiting.borrow_mut().retain(|(conn, waker)| {
             let ours = ptr::eq(*conn, self);
             if ours {
                 woken.push(waker.clone());
@@ -253,16 +272,15 @@ impl Conn {
 
     /// Registers the socket, or says what is wanted of it now.
     pub(super) fn arm(&self) {
-        let interest = self.state.get().interest();
-        let lp = &self.shared.lp;
+        let interest = self.state().interest();
+        let lp = &self.shared().lp;
         if let Some(token) = self.token.get() {
             lp.set_interest(token, interest);
             return;
         }
-        let Some(me) = self.me.upgrade() else { return };
+        let Some(me) = self.info.conn.upgrade() else { return };
         // Registered even if nothing is wanted, for that is what keeps the connection alive.
-        match lp.register_io(self.socket.clone(), interest.unwrap_or(loop_core::Interest::READ), me)
-        {
+        match lp.register_io(me.clone(), interest.unwrap_or(loop_core::Interest::READ), me) {
             Ok(token) => {
                 self.token.set(Some(token));
                 lp.set_interest(token, interest);
@@ -275,36 +293,53 @@ impl Conn {
     fn lose(&self) {
         self.buf.borrow_mut().clear();
         if self.gathers() {
-            self.shared.gather.clear();
+            self.shared().gather.clear();
         }
         // Before the registration goes: it may be what keeps the connection alive.
-        if let Some(me) = self.me.upgrade() {
-            self.shared.lp.call_soon(move || me.lost());
+        if let Some(me) = self.info.conn.upgrade() {
+            self.shared().lp.call_soon(move || me.lost());
         }
         if let Some(token) = self.token.take() {
-            drop(self.shared.lp.deregister_io(token));
+            drop(self.shared().lp.deregister_io(token));
         }
     }
 
     fn lost(&self) {
         let error = self.error.take();
-        let called = self.call(|protocol| protocol.connection_lost(error.as_ref()));
+        let called = self.call(|protocol| protocol.connection_lost(error.as_deref()));
         if let Some(Err(panic)) = called {
             self.report("connection_lost failed", panic.into_error());
         }
     }
 }
 
+impl AsFd for Conn {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 impl IoHandler for Conn {
     fn ready(&self, readiness: Readiness, buffer: &mut Vec<u8>) {
+        if readiness == Readiness::READABLE {
+            self.read_ready(buffer)
+        } else {
+            self.rest_ready(readiness, buffer)
+        }
+    }
+}
+
+impl Conn {
+    #[inline(never)]
+    fn rest_ready(&self, readiness: Readiness, buffer: &mut Vec<u8>) {
         // Both are wanted at this moment, or they would not be here.
         if readiness.is_readable() {
             self.read_ready(buffer);
         }
         if readiness.is_writable() {
-            if self.state.get().has_buffered() {
+            if self.state().has_buffered() {
                 self.write_ready();
-            } else if self.state.get().is_lent() {
+            } else if self.state().is_lent() {
                 self.advance(|state| state.lent_waits(false));
                 self.wake_waiting();
             }
@@ -315,10 +350,12 @@ impl IoHandler for Conn {
 impl Drop for Conn {
     /// Only closing the loop drops a connection that is not over (B-TRN-38).
     fn drop(&mut self) {
-        if !self.state.get().is_lost() {
+        if !self.state().is_lost() {
             let context = ExceptionContext::warning("a connection was open when its loop closed")
                 .with_subject(self.info.describe());
-            self.shared.lp.report(&context);
+            self.shared().lp.report(&context);
+            // Whoever holds a transport still asks.
+            self.note(|state| _ = state.lose());
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::ptr;
 
-use super::engine::Conn;
+use super::info::Info;
 
 /// A buffer that grew beyond this is given back to the allocator.
 const KEEP: usize = 256 * 1024;
@@ -12,8 +12,8 @@ const KEEP: usize = 256 * 1024;
 /// that fills its buffer calls `pause_writing` there) gathers nothing: its writes are sent at once.
 pub(crate) struct Gather {
     bytes: RefCell<Vec<u8>>,
-    /// Whose hook runs; null if none does. Only compared, never followed.
-    owner: Cell<*const Conn>,
+    /// Of the connection whose hook runs; null if none does. Only compared, never followed.
+    owner: Cell<*const Info>,
     /// One more than the bytes that a plain copy may still add. Zero once the state of the connection,
     /// its marks or its own buffer are concerned; as long as it is not, all three are as at the start.
     room: Cell<usize>,
@@ -24,28 +24,30 @@ impl Gather {
         Gather { bytes: RefCell::default(), owner: Cell::new(ptr::null()), room: Cell::new(0) }
     }
 
-    /// Begins to gather for `conn`, up to the high-water mark with nothing but a copy if `quiet`:
-    /// nothing is buffered and nothing but writes is expected. `false` if another hook gathers already.
+    /// Begins to gather for a connection, up to `most` bytes with nothing but a copy: nothing is buffered
+    /// and nothing but writes is expected. `false` if another hook gathers already.
     #[inline]
-    pub(super) fn begin(&self, conn: &Conn, quiet: bool) -> bool {
+    pub(super) fn begin(&self, info: &Info, most: Option<usize>) -> bool {
         if !self.owner.get().is_null() {
             return false;
         }
-        self.owner.set(conn);
-        self.room.set(if quiet { conn.high.get() + 1 } else { 0 });
+        self.owner.set(info);
+        // What is gathered so never makes the buffer too large to keep.
+        self.room.set(most.map_or(0, |most| most.min(KEEP / 2) + 1));
         true
     }
 
     #[inline]
-    pub(super) fn belongs_to(&self, conn: *const Conn) -> bool {
-        ptr::eq(self.owner.get(), conn)
+    pub(super) fn belongs_to(&self, info: &Info) -> bool {
+        ptr::eq(self.owner.get(), info)
     }
 
-    /// The common write: `conn`'s hook adds some bytes within the marks. `false` if it is anything else.
+    /// The common write: the connection's hook adds some bytes within the marks. `false` if it is anything
+    /// else.
     #[inline]
-    pub(crate) fn take(&self, conn: *const Conn, data: &[u8]) -> bool {
+    pub(crate) fn take(&self, info: &Info, data: &[u8]) -> bool {
         let room = self.room.get();
-        if !self.belongs_to(conn) || data.len() >= room {
+        if data.len() >= room || !self.belongs_to(info) {
             return false;
         }
         self.room.set(room - data.len());
@@ -64,10 +66,10 @@ impl Gather {
         self.room.get() > 0
     }
 
-    /// Something else happened to `conn`.
+    /// Something else happened to the connection.
     #[inline]
-    pub(super) fn disturb(&self, conn: &Conn) {
-        if self.belongs_to(conn) {
+    pub(super) fn disturb(&self, info: &Info) {
+        if self.belongs_to(info) {
             self.room.set(0);
         }
     }
@@ -78,26 +80,23 @@ impl Gather {
         self.bytes.borrow_mut()
     }
 
-    pub(super) fn len_for(&self, conn: &Conn) -> usize {
-        if self.belongs_to(conn) { self.bytes.borrow().len() } else { 0 }
+    pub(super) fn len_for(&self, info: &Info) -> usize {
+        if self.belongs_to(info) { self.bytes.borrow().len() } else { 0 }
     }
 
+    /// Empties the buffer, and makes it small again.
     pub(super) fn clear(&self) {
-        forget(&mut self.bytes());
+        let mut bytes = self.bytes();
+        bytes.clear();
+        if bytes.capacity() > KEEP {
+            bytes.shrink_to(KEEP);
+        }
     }
 
     /// The hook has returned.
     #[inline]
     pub(super) fn end(&self) {
         self.owner.set(ptr::null());
-    }
-}
-
-/// Empties the buffer, and makes it small again.
-#[inline]
-pub(super) fn forget(bytes: &mut Vec<u8>) {
-    bytes.clear();
-    if bytes.capacity() > KEEP {
-        bytes.shrink_to(KEEP);
+        self.room.set(0);
     }
 }

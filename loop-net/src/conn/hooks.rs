@@ -4,7 +4,7 @@ use loop_core::{HeldPanic, PanicError, hold_panic};
 
 use super::engine::Conn;
 use crate::protocol::AnyProtocol;
-use crate::transport::ProtocolBusy;
+use crate::protocol_ref::ProtocolBusy;
 
 impl Conn {
     /// Calls a hook, then whatever fell due meanwhile. `None` if one runs already or the protocol is
@@ -28,10 +28,11 @@ impl Conn {
         f: impl FnOnce(&mut dyn AnyProtocol) -> R,
     ) -> Option<Result<R, HeldPanic>> {
         let mut protocol = self.protocol.take()?;
-        let gather = &self.shared.gather;
-        gather.begin(self, self.state.get().is_quiet());
+        let gather = &self.shared().gather;
+        let quiet = self.state().is_quiet();
+        let gathers = gather.begin(&self.info, quiet.then(|| self.marks().high));
         let result = hold_panic(|| f(&mut *protocol));
-        if gather.belongs_to(self) {
+        if gathers {
             self.send_gathered();
             gather.end();
         }
@@ -65,8 +66,8 @@ impl Conn {
     /// hook runs nothing is said: whoever called that does it afterwards.
     #[cold]
     pub(super) fn settle(&self) {
-        while self.is_unsettled() && !self.state.get().is_lost() {
-            let full = self.state.get().is_full();
+        while self.is_unsettled() && !self.state().is_lost() {
+            let full = self.state().is_full();
             let called = self.call(|protocol| {
                 self.note(|state| state.set_told_full(full));
                 if full { protocol.pause_writing() } else { protocol.resume_writing() }
@@ -81,7 +82,7 @@ impl Conn {
     }
 
     pub(super) fn is_unsettled(&self) -> bool {
-        self.state.get().is_unsettled()
+        self.state().is_unsettled()
     }
 
     /// Runs `f` on the protocol like a hook; its panics are the caller's.

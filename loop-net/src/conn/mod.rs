@@ -3,6 +3,7 @@
 mod engine;
 mod gather;
 mod hooks;
+mod info;
 mod lending;
 mod reading;
 mod state;
@@ -10,6 +11,7 @@ mod write_buf;
 mod writing;
 
 pub(crate) use engine::{Conn, Shared};
+pub(crate) use info::Info;
 pub(crate) use lending::Lent;
 #[cfg(feature = "tls")]
 pub(crate) use write_buf::WriteBuf;

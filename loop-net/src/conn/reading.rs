@@ -2,7 +2,7 @@
 
 use std::io;
 
-use loop_core::{ExceptionContext, Failure};
+use loop_core::{ExceptionContext, Failure, HeldPanic};
 use rustix::io::Errno;
 
 use super::engine::{Conn, is_transient};
@@ -17,7 +17,7 @@ const READ_SIZE: usize = 256 * 1024;
 
 impl Conn {
     pub(crate) fn is_reading(&self) -> bool {
-        self.state.get().is_reading() && !self.socket.kind().only_writes()
+        self.state().is_reading() && !self.socket.kind().only_writes()
     }
 
     /// Nothing on what is only written to: there it would stop the watch for the reader's end.
@@ -27,26 +27,38 @@ impl Conn {
         }
     }
 
+    #[inline]
     pub(super) fn read_ready(&self, buffer: &mut Vec<u8>) {
-        if self.state.get().has_own_buffer() {
+        if self.state().has_own_buffer() {
             return self.read_into_own();
         }
         if buffer.len() < READ_SIZE {
-            buffer.resize(READ_SIZE, 0);
+            grow(buffer);
         }
         match self.socket.recv(buffer) {
-            Ok(0) => self.peer_ended(),
-            Ok(count) => {
-                let called = self.hook(|protocol| protocol.data_received(&buffer[..count]));
-                if let Some(Err(panic)) = called {
-                    self.fail_hook("data_received failed", panic);
+            Ok(count @ 1..) => {
+                let called = self.call(|protocol| protocol.data_received(&buffer[..count]));
+                if matches!(called, Some(Err(_))) || self.is_unsettled() {
+                    self.after_data(called);
                 }
             }
+            Ok(_) => self.peer_ended(),
             Err(error) => self.read_failed(error),
         }
     }
 
+    /// The hook has panicked, or something fell due meanwhile.
+    #[cold]
+    fn after_data(&self, called: Option<Result<(), HeldPanic>>) {
+        let result = called.map(|result| result.map_err(HeldPanic::into_error));
+        self.settle();
+        if let Some(Err(panic)) = result {
+            self.fail_hook("data_received failed", panic);
+        }
+    }
+
     /// Into the buffer of the protocol itself (B-TRN-34).
+    #[inline(never)]
     fn read_into_own(&self) {
         let called = self.hook(|protocol| {
             let Some(protocol) = protocol.buffered() else { return Ok(None) };
@@ -99,10 +111,11 @@ impl Conn {
         let context = ExceptionContext::new(message)
             .with_failure(Failure::Error(error.into()))
             .with_subject(self.info.describe());
-        self.shared.lp.report(&context);
+        self.shared().lp.report(&context);
     }
 
     /// A pipe that has ended is closed in any case (B-PIPE-02).
+    #[cold]
     fn peer_ended(&self) {
         match self.hook(|protocol| protocol.eof_received()) {
             Some(Ok(KeepOpen::Yes)) if self.socket.kind() == Kind::Socket => {
@@ -113,4 +126,10 @@ impl Conn {
             None => {}
         }
     }
+}
+
+/// For the first read of the loop, and after a handler that made the buffer smaller.
+#[cold]
+fn grow(buffer: &mut Vec<u8>) {
+    buffer.resize(READ_SIZE, 0);
 }

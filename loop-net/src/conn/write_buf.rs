@@ -8,10 +8,14 @@ use crate::socket::MAX_PIECES;
 /// Small writes share pieces of this size, so that many of them go out in one call.
 const PIECE: usize = 64 * 1024;
 
-/// A queue of pieces with a running byte count. Every byte is copied once; taking is linear in the
+/// A byte queue, one pointer long while it is empty. Every byte is copied once; taking is linear in the
 /// bytes taken, whatever the sizes of the writes were (S30 of the public cases).
 #[derive(Debug, Default)]
-pub(crate) struct WriteBuf {
+pub(crate) struct WriteBuf(Option<Box<Queue>>);
+
+/// Pieces with a running byte count, which is not zero.
+#[derive(Debug, Default)]
+struct Queue {
     pieces: VecDeque<Vec<u8>>,
     /// Bytes of the first piece that are sent already.
     sent: usize,
@@ -20,14 +24,57 @@ pub(crate) struct WriteBuf {
 
 impl WriteBuf {
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.0.as_ref().map_or(0, |queue| queue.len)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.0.is_none()
     }
 
-    pub(crate) fn push(&mut self, mut data: &[u8]) {
+    pub(crate) fn push(&mut self, data: &[u8]) {
+        if !data.is_empty() {
+            self.0.get_or_insert_default().push(data);
+        }
+    }
+
+    /// The first bytes, at most `max` of them.
+    #[cfg(feature = "tls")]
+    pub(crate) fn first(&self, max: usize) -> &[u8] {
+        let Some(queue) = &self.0 else { return &[] };
+        let first = queue.pieces.front().map_or(&[][..], |piece| &piece[queue.sent..]);
+        &first[..first.len().min(max)]
+    }
+
+    /// The first pieces, as many as one call takes.
+    pub(crate) fn slices<'a>(&'a self, into: &mut [IoSlice<'a>; MAX_PIECES]) -> usize {
+        let Some(queue) = &self.0 else { return 0 };
+        let mut count = 0;
+        for (slot, piece) in into.iter_mut().zip(&queue.pieces) {
+            let skip = if count == 0 { queue.sent } else { 0 };
+            *slot = IoSlice::new(&piece[skip..]);
+            count += 1;
+        }
+        count
+    }
+
+    /// Forgets exactly `count` bytes, also in the middle of a piece (B-TRN-10).
+    pub(crate) fn consume(&mut self, count: usize) {
+        debug_assert!(count <= self.len(), "more sent than there was");
+        if count == self.len() {
+            // An idle connection keeps no memory for what it once could not send.
+            self.clear();
+        } else if let Some(queue) = &mut self.0 {
+            queue.consume(count);
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Queue {
+    fn push(&mut self, mut data: &[u8]) {
         self.len += data.len();
         if let Some(last) = self.pieces.back_mut() {
             let room = (PIECE.saturating_sub(last.len())).min(data.len());
@@ -39,27 +86,8 @@ impl WriteBuf {
         }
     }
 
-    /// The first bytes, at most `max` of them.
-    #[cfg(feature = "tls")]
-    pub(crate) fn first(&self, max: usize) -> &[u8] {
-        let first = self.pieces.front().map_or(&[][..], |piece| &piece[self.sent..]);
-        &first[..first.len().min(max)]
-    }
-
-    /// The first pieces, as many as one call takes.
-    pub(crate) fn slices<'a>(&'a self, into: &mut [IoSlice<'a>; MAX_PIECES]) -> usize {
-        let mut count = 0;
-        for (slot, piece) in into.iter_mut().zip(&self.pieces) {
-            let skip = if count == 0 { self.sent } else { 0 };
-            *slot = IoSlice::new(&piece[skip..]);
-            count += 1;
-        }
-        count
-    }
-
-    /// Forgets exactly `count` bytes, also in the middle of a piece (B-TRN-10).
-    pub(crate) fn consume(&mut self, mut count: usize) {
-        debug_assert!(count <= self.len, "more sent than there was");
+    /// Forgets fewer bytes than there are.
+    fn consume(&mut self, mut count: usize) {
         self.len -= count;
         while let Some(first) = self.pieces.front() {
             let rest = first.len() - self.sent;
@@ -71,12 +99,6 @@ impl WriteBuf {
             self.sent = 0;
             self.pieces.pop_front();
         }
-        // An idle connection keeps no memory for what it once could not send.
-        self.pieces = VecDeque::new();
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = WriteBuf::default();
     }
 }
 

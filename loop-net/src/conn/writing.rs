@@ -2,8 +2,7 @@
 
 use std::io::{self, IoSlice};
 
-use super::engine::{Conn, is_transient};
-use super::gather::forget;
+use super::engine::{Conn, Marks, is_transient};
 use super::state::State;
 use crate::socket::MAX_PIECES;
 use crate::transport::WriteState;
@@ -23,45 +22,53 @@ struct Gathering<'a>(&'a Conn);
 impl<'a> Gathering<'a> {
     /// `None` while something is gathered already.
     fn enter(conn: &'a Conn) -> Option<Self> {
-        conn.shared.gather.begin(conn, false).then_some(Gathering(conn))
+        conn.shared().gather.begin(&conn.info, None).then_some(Gathering(conn))
     }
 }
 
 impl Drop for Gathering<'_> {
     fn drop(&mut self) {
         self.0.send_gathered();
-        self.0.shared.gather.end();
+        self.0.shared().gather.end();
     }
 }
 
 impl Conn {
     pub(crate) fn buffered(&self) -> usize {
-        self.buf.borrow().len() + self.shared.gather.len_for(self)
+        self.buf.borrow().len() + self.shared().gather.len_for(&self.info)
     }
 
     pub(super) fn gathers(&self) -> bool {
-        self.shared.gather.belongs_to(self)
+        self.shared().gather.belongs_to(&self.info)
     }
 
+    #[inline]
     pub(crate) fn write(&self, data: &[u8]) -> WriteState {
         // The common case outside a hook: nothing is buffered, and the socket takes it all.
-        if self.state.get().is_quiet() && !self.gathers() && !data.is_empty() {
+        if self.state().is_quiet() && !self.gathers() && !data.is_empty() {
             let result = self.socket.send(data);
             if matches!(result, Ok(count) if count == data.len()) {
                 return WriteState::Open;
             }
-            let sent = self.keep_rest(data, result);
-            self.after_send(sent);
-            return self.after_write();
+            return self.sent_less(data, result);
         }
         self.write_pieces(&[data])
     }
 
+    /// The socket did not take all of a write.
+    #[cold]
+    fn sent_less(&self, data: &[u8], result: io::Result<usize>) -> WriteState {
+        let sent = self.keep_rest(data, result);
+        self.after_send(sent);
+        self.after_write()
+    }
+
+    #[inline(never)]
     pub(crate) fn write_pieces(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
         if !self.takes_writes() {
             return self.info.refuse();
         }
-        self.shared.gather.disturb(self);
+        self.shared().gather.disturb(&self.info);
         // Several pieces leave in one call also where no hook gathers them.
         let gathering = if pieces.len() > 1 { Gathering::enter(self) } else { None };
         for piece in pieces {
@@ -73,20 +80,20 @@ impl Conn {
     }
 
     pub(super) fn takes_writes(&self) -> bool {
-        self.state.get().takes_writes(|| self.buffered() > 0)
+        self.state().takes_writes(|| self.buffered() > 0)
     }
 
     /// Inside a hook bytes are gathered, else they are sent at once, behind what is buffered.
     fn append(&self, data: &[u8]) {
         // An earlier piece of the same write may have failed.
-        if data.is_empty() || self.state.get().is_lost() {
+        if data.is_empty() || self.state().is_lost() {
             return;
         }
         if !self.gathers() {
             return self.send(data);
         }
-        self.shared.gather.push(data);
-        if self.buffered() > self.high.get() {
+        self.shared().gather.push(data);
+        if self.buffered() > self.marks().high {
             // More than the high-water mark before the hook has returned.
             self.send_gathered();
         }
@@ -97,7 +104,7 @@ impl Conn {
         if self.is_unsettled() {
             self.settle();
         }
-        match (self.state.get().is_lost(), self.state.get().is_full()) {
+        match (self.state().is_lost(), self.state().is_full()) {
             (true, _) => WriteState::Closed,
             (false, true) => WriteState::Full,
             (false, false) => WriteState::Open,
@@ -107,7 +114,7 @@ impl Conn {
     /// Sends what the running hook has written so far.
     #[inline(always)]
     pub(super) fn send_gathered(&self) {
-        let gather = &self.shared.gather;
+        let gather = &self.shared().gather;
         if !gather.is_quiet() {
             return self.send_disturbed();
         }
@@ -116,10 +123,10 @@ impl Conn {
             return;
         }
         match self.socket.send(&bytes) {
-            Ok(count) if count == bytes.len() => forget(&mut bytes),
+            Ok(count) if count == bytes.len() => bytes.clear(),
             result => {
                 drop(bytes);
-                self.sent_less(result);
+                self.gathered_too_much(result);
             }
         }
     }
@@ -127,7 +134,7 @@ impl Conn {
     /// The hook has done more than to write a little.
     #[inline(never)]
     fn send_disturbed(&self) {
-        let gather = &self.shared.gather;
+        let gather = &self.shared().gather;
         let sent = {
             let bytes = gather.bytes();
             if bytes.is_empty() {
@@ -140,16 +147,16 @@ impl Conn {
 
     /// The socket did not take all of what the hook has written.
     #[inline(never)]
-    fn sent_less(&self, result: io::Result<usize>) {
-        let sent = self.keep_rest(&self.shared.gather.bytes(), result);
+    fn gathered_too_much(&self, result: io::Result<usize>) {
+        let sent = self.keep_rest(&self.shared().gather.bytes(), result);
         self.after_gathered(sent);
     }
 
     fn after_gathered(&self, sent: Sent) {
-        self.shared.gather.clear();
+        self.shared().gather.clear();
         self.after_send(sent);
         self.measure();
-        if self.state.get().awaits_flush() && !self.state.get().has_buffered() {
+        if self.state().awaits_flush() && !self.state().has_buffered() {
             self.advance(State::flushed);
         }
     }
@@ -162,7 +169,7 @@ impl Conn {
     /// Sends what the socket takes now and buffers the rest; behind buffered bytes it only buffers
     /// (B-TRN-07, B-TRN-08).
     fn try_send(&self, data: &[u8]) -> Sent {
-        if self.state.get().has_buffered() {
+        if self.state().has_buffered() {
             self.buf.borrow_mut().push(data);
             return Sent::All;
         }
@@ -192,10 +199,10 @@ impl Conn {
 
     /// Compares what is buffered with the marks.
     pub(super) fn measure(&self) {
-        let size = self.buffered();
-        if size > self.high.get() {
+        let (size, marks) = (self.buffered(), self.marks());
+        if size > marks.high {
             self.note(|state| state.set_full(true));
-        } else if size <= self.low.get() {
+        } else if size <= marks.low {
             self.note(|state| state.set_full(false));
         }
     }
@@ -216,9 +223,9 @@ impl Conn {
         }
         self.measure();
         self.settle();
-        if !self.state.get().has_buffered() {
+        if !self.state().has_buffered() {
             self.advance(State::flushed);
-            if !self.state.get().is_lost() {
+            if !self.state().is_lost() {
                 self.arm();
             }
         }
@@ -241,14 +248,14 @@ impl Conn {
     }
 
     pub(crate) fn limits(&self) -> (usize, usize) {
-        (self.low.get(), self.high.get())
+        let Marks { low, high } = self.marks();
+        (low, high)
     }
 
     pub(crate) fn set_limits(&self, low: usize, high: usize) {
-        self.shared.gather.disturb(self);
-        self.low.set(low);
+        self.shared().gather.disturb(&self.info);
         // No buffer grows beyond this; one more must still be a number.
-        self.high.set(high.min(isize::MAX as usize));
+        self.set_marks(Marks { low, high: high.min(isize::MAX as usize) });
         self.measure();
         self.settle();
     }

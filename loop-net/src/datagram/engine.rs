@@ -12,10 +12,10 @@ use super::protocol::DatagramProtocol;
 use super::queue::Queue;
 use super::socket::DatagramSocket;
 use super::transport::DatagramTransport;
-use crate::conn::Shared;
+use crate::conn::{Info, Shared};
 use crate::error::{NetError, named};
 use crate::sock_addr::SockAddr;
-use crate::transport::{Info, WriteState};
+use crate::transport::WriteState;
 use crate::unix::SocketFile;
 
 /// The high-water mark at the start, in bytes.

@@ -6,8 +6,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::{Rc, Weak};
 
 use super::engine::Endpoint;
+use crate::conn::Info;
 use crate::sock_addr::SockAddr;
-use crate::transport::{Info, WriteState};
+use crate::transport::WriteState;
 
 /// An endpoint of a [`DatagramProtocol`](crate::DatagramProtocol); asyncio's `DatagramTransport`.
 ///

@@ -12,19 +12,32 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.start
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, data: &[u8]) {
+        if self.start == 0 && data.len() <= self.bytes.capacity() - self.bytes.len() {
+            self.bytes.extend_from_slice(data);
+        } else {
+            self.make_room(data);
+        }
+    }
+
+    #[inline(never)]
+    fn make_room(&mut self, data: &[u8]) {
         // Moves the rest to the front once that frees at least as much as it moves.
         if self.start > 0 && self.start >= self.len() {
             self.bytes.drain(..self.start);
@@ -45,6 +58,7 @@ impl Buffer {
     }
 
     /// Forgets the first `count` bytes.
+    #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.bytes.len(), "more consumed than there was");
@@ -58,6 +72,7 @@ impl Buffer {
     }
 
     /// Moves as many bytes as there are and `into` takes.
+    #[inline]
     pub(crate) fn copy_into(&mut self, into: &mut [u8]) -> usize {
         let count = into.len().min(self.len());
         into[..count].copy_from_slice(&self.as_slice()[..count]);

@@ -86,11 +86,20 @@ impl Stream {
     }
 
     /// The stored error, made anew.
+    #[inline]
     pub(crate) fn failure(&self) -> Option<io::Error> {
-        if !self.lost.get() {
-            return None;
-        }
+        if self.lost.get() { self.stored_error() } else { None }
+    }
+
+    #[cold]
+    fn stored_error(&self) -> Option<io::Error> {
         self.error.borrow().as_ref().map(|error| error.to_io())
+    }
+
+    /// Whether the next read concerns nothing but the buffer.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.eof.get() && !self.read_paused.get()
     }
 
     /// A read that must wait needs the transport to deliver, also beyond the limit (B-STR-13).
@@ -99,12 +108,14 @@ impl Stream {
     }
 
     /// After bytes were taken out.
+    #[inline]
     pub(crate) fn consumed(&self, transport: &Transport) {
-        if self.buffer.borrow().len() <= self.limit.get() {
+        if self.read_paused.get() && self.buffer.borrow().len() <= self.limit.get() {
             self.set_read_paused(transport, false);
         }
     }
 
+    #[cold]
     fn set_read_paused(&self, transport: &Transport, paused: bool) {
         if self.read_paused.replace(paused) != paused {
             if paused { transport.pause_reading() } else { transport.resume_reading() }
@@ -149,10 +160,10 @@ impl Protocol for StreamProtocol {
             buffer.push(data);
             buffer.len()
         };
-        if let Some(transport) =
-            self.transport.as_ref().filter(|_| buffered / 2 > self.stream.limit.get())
-        {
-            self.stream.set_read_paused(transport, true);
+        if buffered / 2 > self.stream.limit.get() {
+            if let Some(transport) = &self.transport {
+                self.stream.set_read_paused(transport, true);
+            }
         }
         self.stream.reader.wake();
     }

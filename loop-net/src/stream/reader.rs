@@ -80,7 +80,7 @@ impl StreamReader {
         poll_fn(move |cx| {
             let len = match max {
                 0 => return Poll::Ready(Ok(Vec::new())),
-                _ => ready!(self.poll_fill(cx, 1))?,
+                _ => ready!(self.poll_some(cx))?,
             };
             Poll::Ready(Ok(self.take(max.min(len))))
         })
@@ -270,7 +270,7 @@ impl StreamReader {
     /// Shows what is there without taking it; nothing at the end of the stream.
     pub(crate) fn poll_show(&mut self, cx: &mut Context<'_>) -> Poll<Result<&[u8], ReadError>> {
         if self.shown.is_empty() {
-            ready!(self.poll_fill(cx, 1))?;
+            ready!(self.poll_some(cx))?;
             self.shown = self.stream.buffer.take();
             self.stream.consumed(&self.transport);
         }
@@ -282,6 +282,7 @@ impl StreamReader {
         self.shown.consume(count);
     }
 
+    #[inline]
     pub(super) fn poll_read_into(
         &mut self,
         cx: &mut Context<'_>,
@@ -290,12 +291,28 @@ impl StreamReader {
         if into.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        ready!(self.poll_fill(cx, 1))?;
+        ready!(self.poll_some(cx))?;
         let count = self.stream.buffer.borrow_mut().copy_into(into);
         self.stream.consumed(&self.transport);
         Poll::Ready(Ok(count))
     }
 
+    /// Waits until something is buffered or the stream has ended; how many bytes there are.
+    #[inline]
+    fn poll_some(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ReadError>> {
+        if self.shown.is_empty() && self.stream.is_plain() {
+            let len = self.stream.buffer.borrow().len();
+            if len > 0 {
+                return Poll::Ready(Ok(len));
+            }
+            if self.stream.reader.wait_again(cx) {
+                return Poll::Pending;
+            }
+        }
+        self.poll_fill(cx, 1)
+    }
+
+    #[inline(never)]
     fn poll_fill(&mut self, cx: &mut Context<'_>, count: usize) -> Poll<Result<usize, ReadError>> {
         self.give_back();
         let stream = &self.stream;

@@ -18,6 +18,18 @@ impl ReaderWaker {
         self.waits.set(true);
     }
 
+    /// Waits again for the task that waited before; `false` if it is another.
+    #[inline]
+    pub(crate) fn wait_again(&self, cx: &Context<'_>) -> bool {
+        let kept = self.waker.take();
+        let same = kept.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        self.waker.set(kept);
+        if same {
+            self.waits.set(true);
+        }
+        same
+    }
+
     /// Shows the waker if the task waits, for those who ask.
     pub(crate) fn show(&self, visit: impl FnOnce(&Waker)) {
         let waker = self.waker.take();
@@ -27,6 +39,7 @@ impl ReaderWaker {
         self.waker.set(waker);
     }
 
+    #[inline]
     pub(crate) fn wake(&self) {
         if !self.waits.replace(false) {
             return;

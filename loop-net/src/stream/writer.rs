@@ -41,6 +41,7 @@ impl StreamWriter {
 
     /// Sends or buffers `data`; see [`Transport::write`]. Loops that write much should
     /// [`drain`](Self::drain) in between (B-STR-15).
+    #[inline]
     pub fn write(&self, data: &[u8]) -> WriteState {
         self.transport.write(data)
     }
@@ -59,6 +60,9 @@ impl StreamWriter {
         let stream = &self.stream;
         let mut yielded = false;
         poll_fn(move |cx| {
+            if !stream.lost.get() && !stream.full.get() && !self.is_closing() {
+                return Poll::Ready(Ok(()));
+            }
             if let Some(error) = stream.failure() {
                 return Poll::Ready(Err(error));
             }
@@ -132,6 +136,7 @@ impl StreamWriter {
     }
 
     /// Whether the connection is closed or being closed.
+    #[inline]
     pub fn is_closing(&self) -> bool {
         self.transport.is_closing()
     }

@@ -15,9 +15,10 @@ use super::session::Session;
 use super::settings::Tls;
 use crate::conn::WriteBuf;
 use crate::error::NetError;
+use crate::layer::Layered;
 use crate::protocol::AnyProtocol;
 use crate::stream::Wakers;
-use crate::transport::{Info, Transport};
+use crate::transport::Transport;
 
 /// How a handshake ended, for whoever waits.
 pub(super) type Made = LoopFuture<Result<(), Rc<NetError>>>;
@@ -114,8 +115,8 @@ impl TlsConn {
     pub(super) fn begin(&self, lower: &Transport) {
         let fresh = self.lower.set(lower.clone());
         debug_assert!(fresh.is_ok(), "a handshake begins once");
-        let info = Rc::new(Info::layered(lower, self.me.clone(), self.info.clone()));
-        let _ = self.upper.set(Transport::new(Weak::new(), info));
+        let layered = Layered { layer: self.me.clone(), facts: self.info.clone() };
+        let _ = self.upper.set(Transport::on_top_of(lower, layered));
         self.enter(Phase::Handshake);
         match Session::new(&self.tls.side) {
             Ok(session) => *self.session.borrow_mut() = Some(session),

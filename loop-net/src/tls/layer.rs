@@ -8,7 +8,8 @@ use super::conn::TlsConn;
 use super::phase::Phase;
 use crate::layer::Layer;
 use crate::protocol::AnyProtocol;
-use crate::transport::{ProtocolBusy, Transport, WriteState};
+use crate::protocol_ref::ProtocolBusy;
+use crate::transport::{Transport, WriteState};
 
 impl Layer for TlsConn {
     fn write(&self, data: &[u8]) -> WriteState {

@@ -9,21 +9,17 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
-use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::io::{Errno, fcntl_getfd};
 
 use super::devpoll_event::{POLLIN, POLLNVAL, POLLOUT, PollFd, readiness, remove, replace};
-use super::kernel::{Kernel, Watched};
-use crate::error::{RegisterError, SelectorError};
+use super::kernel::{Backend, Kernel, Watched};
+use crate::error::SelectorError;
 use crate::event::Events;
 use crate::interest::Interest;
-use crate::registry::{Entry, Registry};
-use crate::selector::Selector;
-use crate::source::AsSource;
+use crate::registry::Entry;
 use crate::timeout::whole_millis;
-use crate::token::Token;
 use crate::waker::Waker;
 
 const NAME: &str = "devpoll";
@@ -58,11 +54,10 @@ struct DvPoll {
 /// Not yet seen on a real kernel.
 pub struct DevpollSelector {
     watched: Watched<Devpoll>,
-    waker: Waker,
     buffer: Vec<PollFd>,
 }
 
-struct Devpoll(File);
+pub(crate) struct Devpoll(File);
 
 impl DevpollSelector {
     /// A `/dev/poll`, close-on-exec, that watches nothing but a waker of its own.
@@ -79,7 +74,7 @@ impl DevpollSelector {
     /// Those of opening `/dev/poll`.
     pub fn with_waker(waker: Waker) -> io::Result<DevpollSelector> {
         let devpoll = Devpoll::new(&waker).map_err(|e| SelectorError::create(NAME, e))?;
-        Ok(DevpollSelector { watched: Watched::new(devpoll, &waker)?, waker, buffer: Vec::new() })
+        Ok(DevpollSelector { watched: Watched::new(devpoll, waker)?, buffer: Vec::new() })
     }
 }
 
@@ -146,73 +141,46 @@ impl Kernel for Devpoll {
     }
 }
 
-impl Selector for DevpollSelector {
-    fn register(
-        &mut self,
-        owner: Rc<dyn AsSource>,
-        interest: Interest,
-    ) -> Result<Token, RegisterError> {
-        self.watched.register(owner, interest)
+impl Backend for DevpollSelector {
+    type Kernel = Devpoll;
+
+    fn watched(&self) -> &Watched<Devpoll> {
+        &self.watched
     }
 
-    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        self.watched.modify(token, interest)
+    fn watched_mut(&mut self) -> &mut Watched<Devpoll> {
+        &mut self.watched
     }
 
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.watched.rearm(token)
-    }
-
-    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
-        self.watched.deregister(token)
-    }
-
-    fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        events.clear();
-        self.watched.check_process()?;
+    fn wait(&mut self, _: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         self.buffer.clear();
         self.buffer.reserve(self.watched.registry.len() + 1);
-        let sleep = timeout != Some(Duration::ZERO) && self.waker.park();
-        let timeout = if sleep { timeout } else { Some(Duration::ZERO) };
-        let result = self.watched.kernel.wait(&mut self.buffer, timeout);
-        self.waker.unpark();
-        match result {
-            Ok(()) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+        Ok(self.watched.kernel.wait(&mut self.buffer, timeout)?)
+    }
+
+    fn report(&mut self, events: &mut Events) -> io::Result<()> {
+        let Watched { kernel, registry, waker, .. } = &mut self.watched;
         for answer in &self.buffer {
-            if answer.fd == self.waker.raw_fd() {
-                self.waker.drain();
+            if answer.fd == waker.raw_fd() {
+                waker.drain();
                 continue;
             }
-            let Some(token) = self.watched.registry.by_fd(answer.fd) else {
+            let Some(token) = registry.by_fd(answer.fd) else {
                 // Closed behind our back, and deregistered since: it must not be reported for ever.
-                let _ = self.watched.kernel.write(&[remove(answer.fd)]);
+                let _ = kernel.write(&[remove(answer.fd)]);
                 continue;
             };
-            events.extend(self.watched.registry.event(token, readiness(answer.revents)));
+            events.extend(registry.event(token, readiness(answer.revents)));
             if answer.revents & POLLNVAL != 0 {
-                let _ = self.watched.kernel.write(&[remove(answer.fd)]);
-                self.watched.registry.set_interest(token, None)?;
+                let _ = kernel.write(&[remove(answer.fd)]);
+                registry.set_interest(token, None)?;
             }
         }
         Ok(())
     }
 
-    fn registry(&self) -> &Registry {
-        &self.watched.registry
-    }
-
-    fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     /// None: on Solaris the device itself cannot be polled.
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn pollable(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 }

@@ -3,20 +3,17 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::{DupFlags, Errno};
 
-use super::kernel::{Kernel, Watched};
-use crate::error::{RegisterError, SelectorError};
+use super::kernel::{Backend, Kernel, Watched};
+use crate::error::SelectorError;
 use crate::event::Events;
 use crate::interest::{Interest, Readiness};
-use crate::registry::{Entry, Registry};
-use crate::selector::Selector;
-use crate::source::AsSource;
+use crate::registry::Entry;
 use crate::timeout::timespec;
 use crate::token::Token;
 use crate::waker::Waker;
@@ -37,14 +34,13 @@ const WAKER: u64 = u64::MAX;
 /// the child's own and leave the parent's registrations alone (B-SEL-31).
 pub struct EpollSelector {
     watched: Watched<Epoll>,
-    waker: Waker,
     buffer: Vec<epoll::Event>,
     /// False once the kernel, or a seccomp filter, has refused `epoll_pwait2`.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     has_pwait2: bool,
 }
 
-struct Epoll(OwnedFd);
+pub(crate) struct Epoll(OwnedFd);
 
 impl EpollSelector {
     /// An epoll instance, close-on-exec, that watches nothing but a waker of its own.
@@ -62,16 +58,14 @@ impl EpollSelector {
     pub fn with_waker(waker: Waker) -> io::Result<EpollSelector> {
         let epoll = Epoll::new(&waker).map_err(|e| SelectorError::create(NAME, e.into()))?;
         Ok(EpollSelector {
-            watched: Watched::new(epoll, &waker)?,
-            waker,
+            watched: Watched::new(epoll, waker)?,
             buffer: Vec::new(),
             #[cfg(any(target_os = "linux", target_os = "android"))]
             has_pwait2: true,
         })
     }
 
-    /// Fills the buffer.
-    fn wait(&mut self, timeout: Option<Duration>) -> rustix::io::Result<()> {
+    fn fill_buffer(&mut self, timeout: Option<Duration>) -> rustix::io::Result<()> {
         let epoll = &self.watched.kernel.0;
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Some(fine) = crate::timeout::odd_timespec(timeout).filter(|_| self.has_pwait2) {
@@ -92,7 +86,7 @@ impl EpollSelector {
             |raw: &&epoll::Event| registry.event(token(raw), readiness(raw.flags)).is_none();
         let mut orphan = false;
         for raw in self.buffer.iter().filter(silent) {
-            if raw.data.u64() == WAKER { self.waker.drain() } else { orphan = true }
+            if raw.data.u64() == WAKER { self.watched.waker.drain() } else { orphan = true }
         }
         if orphan {
             // If it fails, for want of a descriptor say, the next wait tries again.
@@ -104,8 +98,8 @@ impl EpollSelector {
     /// present one: a descriptor closed too early, whose file a duplicate keeps open, is reported
     /// for ever and cannot be removed (B-SEL-25). O(n) in what is registered, and very rare.
     fn rebuild(&mut self) -> io::Result<()> {
-        let mut fresh = Epoll::new(&self.waker)?;
-        let Watched { kernel, registry, .. } = &mut self.watched;
+        let Watched { kernel, registry, waker, .. } = &mut self.watched;
+        let mut fresh = Epoll::new(waker)?;
         let mut lost = Vec::new();
         for (entry, interest) in registry.iter().filter_map(|e| Some((e, e.interest()?))) {
             if fresh.arm(entry, None, interest).is_err() {
@@ -186,39 +180,24 @@ const READINESS: [Readiness; 32] = {
     table
 };
 
-impl Selector for EpollSelector {
-    fn register(
-        &mut self,
-        owner: Rc<dyn AsSource>,
-        interest: Interest,
-    ) -> Result<Token, RegisterError> {
-        self.watched.register(owner, interest)
+impl Backend for EpollSelector {
+    type Kernel = Epoll;
+
+    fn watched(&self) -> &Watched<Epoll> {
+        &self.watched
     }
 
-    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        self.watched.modify(token, interest)
+    fn watched_mut(&mut self) -> &mut Watched<Epoll> {
+        &mut self.watched
     }
 
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.watched.rearm(token)
-    }
-
-    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
-        self.watched.deregister(token)
-    }
-
-    fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        events.clear();
-        self.watched.check_process()?;
+    fn wait(&mut self, _: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         self.buffer.clear();
         self.buffer.reserve(self.watched.registry.len() + 1);
-        let sleep = timeout != Some(Duration::ZERO) && self.waker.park();
-        let result = self.wait(if sleep { timeout } else { Some(Duration::ZERO) });
-        self.waker.unpark();
-        match result {
-            Ok(()) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+        Ok(self.fill_buffer(timeout)?)
+    }
+
+    fn report(&mut self, events: &mut Events) -> io::Result<()> {
         let view = self.watched.registry.view();
         let told = self.buffer.iter();
         events.refill(
@@ -231,19 +210,7 @@ impl Selector for EpollSelector {
         Ok(())
     }
 
-    fn registry(&self) -> &Registry {
-        &self.watched.registry
-    }
-
-    fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn pollable(&self) -> Option<BorrowedFd<'_>> {
         Some(AsFd::as_fd(self))
     }
 }

@@ -5,15 +5,18 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 
 use crate::error::{RegisterError, SelectorError};
+use crate::event::Events;
 use crate::interest::Interest;
 use crate::process::Process;
 use crate::registry::{Entry, Registry};
+use crate::selector::Selector;
 use crate::source::AsSource;
 use crate::token::Token;
 use crate::waker::Waker;
@@ -48,14 +51,98 @@ pub(crate) struct Watched<K> {
     pub(crate) kernel: K,
     pub(crate) registry: Registry,
     process: Process,
-    /// The waker's descriptor, which the kernel object watches too.
-    waker: RawFd,
+    /// Its descriptor is one that the kernel object watches too.
+    pub(crate) waker: Waker,
+}
+
+/// A selector that is such a pair: this is how they differ, and [`Selector`] is the same for all.
+pub(crate) trait Backend {
+    /// What remembers.
+    type Kernel: Kernel;
+
+    fn watched(&self) -> &Watched<Self::Kernel>;
+
+    fn watched_mut(&mut self) -> &mut Watched<Self::Kernel>;
+
+    /// Waits until there is something to tell, for `timeout` at most; the waker is parked if that is to
+    /// take time. What is told is kept for [`report`](Backend::report), unless it is events already.
+    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()>;
+
+    /// The waker is un-parked: takes in a wake, and turns what was told into events.
+    fn report(&mut self, events: &mut Events) -> io::Result<()>;
+
+    /// The books have changed, or a wait is over.
+    fn settle(&self) {}
+
+    /// See [`Selector::as_fd`].
+    fn pollable(&self) -> Option<BorrowedFd<'_>>;
+}
+
+impl<B: Backend> Selector for B {
+    fn register(
+        &mut self,
+        owner: Rc<dyn AsSource>,
+        interest: Interest,
+    ) -> Result<Token, RegisterError> {
+        let result = self.watched_mut().register(owner, interest);
+        self.settle();
+        result
+    }
+
+    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
+        let result = self.watched_mut().modify(token, interest);
+        self.settle();
+        result
+    }
+
+    fn rearm(&mut self, token: Token) -> io::Result<()> {
+        let result = self.watched_mut().rearm(token);
+        self.settle();
+        result
+    }
+
+    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
+        let result = self.watched_mut().deregister(token);
+        self.settle();
+        result
+    }
+
+    fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        events.clear();
+        self.watched().check_process()?;
+        let sleep = timeout != Some(Duration::ZERO) && self.watched().waker.park();
+        let told = self.wait(events, if sleep { timeout } else { Some(Duration::ZERO) });
+        self.watched().waker.unpark();
+        match told {
+            Ok(()) => self.report(events)?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.watched().registry
+    }
+
+    fn waker(&self) -> Waker {
+        self.watched().waker.clone()
+    }
+
+    fn name(&self) -> &'static str {
+        B::Kernel::NAME
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.pollable()
+    }
 }
 
 impl<K: Kernel> Watched<K> {
-    pub(crate) fn new(kernel: K, waker: &Waker) -> io::Result<Watched<K>> {
-        let (process, waker) = (Process::current()?, waker.raw_fd());
-        Ok(Watched { kernel, registry: Registry::for_backend(K::NAME), process, waker })
+    pub(crate) fn new(kernel: K, waker: Waker) -> io::Result<Watched<K>> {
+        let (registry, process) = (Registry::for_backend(K::NAME), Process::current()?);
+        Ok(Watched { kernel, registry, process, waker })
     }
 
     /// Refuses to touch the kernel object of a parent process.
@@ -71,7 +158,7 @@ impl<K: Kernel> Watched<K> {
         if let Err(error) = self.check_process() {
             return Err(RegisterError::new(owner, error));
         }
-        let (kernel, waker) = (&mut self.kernel, self.waker);
+        let (kernel, waker) = (&mut self.kernel, self.waker.raw_fd());
         self.registry.insert_with(owner, interest, |entry| {
             let (error, hint) = if entry.fd() == waker {
                 (Errno::EXIST.into(), "it is the selector's own waker")
@@ -135,6 +222,7 @@ impl<K> fmt::Debug for Watched<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::RawFd;
     use std::os::unix::net::UnixStream;
 
     /// A kernel that notes what it is told, and refuses on demand.
@@ -160,7 +248,7 @@ mod tests {
     fn fake() -> (Watched<Fake>, Rc<UnixStream>, RawFd) {
         let source = Rc::new(UnixStream::pair().unwrap().0);
         let fd = std::os::fd::AsRawFd::as_raw_fd(&*source);
-        (Watched::new(Fake::default(), &Waker::new().unwrap()).unwrap(), source, fd)
+        (Watched::new(Fake::default(), Waker::new().unwrap()).unwrap(), source, fd)
     }
 
     const READ: Option<Interest> = Some(Interest::READ);

@@ -9,7 +9,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
-use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
@@ -17,14 +16,12 @@ use rustix::event::Timespec;
 use rustix::event::kqueue::{self, Event, EventFilter, EventFlags};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
-use super::kernel::{Kernel, Watched};
+use super::kernel::{Backend, Kernel, Watched};
 use super::kqueue_event::{Direction, EV_EOF, EV_ERROR, merge, readiness};
-use crate::error::{RegisterError, SelectorError};
+use crate::error::SelectorError;
 use crate::event::Events;
 use crate::interest::{Interest, Readiness};
-use crate::registry::{Entry, Registry};
-use crate::selector::Selector;
-use crate::source::AsSource;
+use crate::registry::Entry;
 use crate::timeout::fine_timespec;
 use crate::token::Token;
 use crate::waker::Waker;
@@ -42,12 +39,11 @@ const _: () = assert!(EV_EOF == libc::EV_EOF as u16 && EV_ERROR == libc::EV_ERRO
 /// Not yet seen on a real kernel.
 pub struct KqueueSelector {
     watched: Watched<Kqueue>,
-    waker: Waker,
     buffer: Vec<Event>,
     ready: Vec<(Token, Readiness)>,
 }
 
-struct Kqueue(OwnedFd);
+pub(crate) struct Kqueue(OwnedFd);
 
 impl KqueueSelector {
     /// A kqueue, close-on-exec, that watches nothing but a waker of its own.
@@ -64,8 +60,8 @@ impl KqueueSelector {
     /// Those of `kqueue`.
     pub fn with_waker(waker: Waker) -> io::Result<KqueueSelector> {
         let kqueue = Kqueue::new(&waker).map_err(|e| SelectorError::create(NAME, e.into()))?;
-        let watched = Watched::new(kqueue, &waker)?;
-        Ok(KqueueSelector { watched, waker, buffer: Vec::new(), ready: Vec::new() })
+        let watched = Watched::new(kqueue, waker)?;
+        Ok(KqueueSelector { watched, buffer: Vec::new(), ready: Vec::new() })
     }
 }
 
@@ -120,44 +116,29 @@ impl Kernel for Kqueue {
     }
 }
 
-impl Selector for KqueueSelector {
-    fn register(
-        &mut self,
-        owner: Rc<dyn AsSource>,
-        interest: Interest,
-    ) -> Result<Token, RegisterError> {
-        self.watched.register(owner, interest)
+impl Backend for KqueueSelector {
+    type Kernel = Kqueue;
+
+    fn watched(&self) -> &Watched<Kqueue> {
+        &self.watched
     }
 
-    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        self.watched.modify(token, interest)
+    fn watched_mut(&mut self) -> &mut Watched<Kqueue> {
+        &mut self.watched
     }
 
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.watched.rearm(token)
-    }
-
-    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
-        self.watched.deregister(token)
-    }
-
-    fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        events.clear();
-        self.watched.check_process()?;
+    fn wait(&mut self, _: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         self.buffer.clear();
         // Two filters each, and the waker's.
         self.buffer.reserve(2 * self.watched.registry.len() + 1);
-        let sleep = timeout != Some(Duration::ZERO) && self.waker.park();
-        let timeout = fine_timespec(if sleep { timeout } else { Some(Duration::ZERO) });
+        let timeout = fine_timespec(timeout);
         let room = spare_capacity(&mut self.buffer);
         // SAFETY: no change is made here.
-        let result =
-            unsafe { kqueue::kevent_timespec(&self.watched.kernel.0, &[], room, timeout.as_ref()) };
-        self.waker.unpark();
-        match result {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+        unsafe { kqueue::kevent_timespec(&self.watched.kernel.0, &[], room, timeout.as_ref()) }?;
+        Ok(())
+    }
+
+    fn report(&mut self, events: &mut Events) -> io::Result<()> {
         self.ready.clear();
         for event in &self.buffer {
             let (fd, direction) = match event.filter() {
@@ -165,8 +146,8 @@ impl Selector for KqueueSelector {
                 EventFilter::Write(fd) => (fd, Direction::Write),
                 _ => continue,
             };
-            if fd == self.waker.raw_fd() {
-                self.waker.drain();
+            if fd == self.watched.waker.raw_fd() {
+                self.watched.waker.drain();
             } else if let Some(token) = self.watched.registry.by_fd(fd) {
                 // The kernel drops the filters of what is closed: the number's is the present one.
                 self.ready.push((token, readiness(direction, event.flags().bits())));
@@ -178,19 +159,7 @@ impl Selector for KqueueSelector {
         Ok(())
     }
 
-    fn registry(&self) -> &Registry {
-        &self.watched.registry
-    }
-
-    fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn pollable(&self) -> Option<BorrowedFd<'_>> {
         Some(AsFd::as_fd(self))
     }
 }

@@ -7,18 +7,15 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::rc::Rc;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
 
-use super::kernel::{Kernel, Watched};
-use crate::error::{RegisterError, SelectorError};
+use super::kernel::{Backend, Kernel, Watched};
+use crate::error::SelectorError;
 use crate::event::{Event, Events};
 use crate::interest::{Interest, Readiness};
-use crate::registry::{Entry, Registry};
-use crate::selector::Selector;
-use crate::source::AsSource;
+use crate::registry::Entry;
 use crate::token::Token;
 use crate::waker::Waker;
 
@@ -35,11 +32,10 @@ const WAKER: mio::Token = mio::Token(usize::MAX);
 /// [`EpollSelector`](crate::EpollSelector).
 pub struct MioSelector {
     watched: Watched<Poll>,
-    waker: Waker,
     buffer: mio::Events,
 }
 
-struct Poll(mio::Poll);
+pub(crate) struct Poll(mio::Poll);
 
 impl MioSelector {
     /// A `mio::Poll` that watches nothing but a waker of its own.
@@ -57,7 +53,7 @@ impl MioSelector {
     pub fn with_waker(waker: Waker) -> io::Result<MioSelector> {
         let poll = Poll::new(&waker).map_err(|e| SelectorError::create(NAME, e))?;
         let buffer = mio::Events::with_capacity(16);
-        Ok(MioSelector { watched: Watched::new(poll, &waker)?, waker, buffer })
+        Ok(MioSelector { watched: Watched::new(poll, waker)?, buffer })
     }
 
     /// Makes room for one event of each registration, and of the waker.
@@ -140,47 +136,27 @@ impl Kernel for Poll {
     }
 }
 
-impl Selector for MioSelector {
-    fn register(
-        &mut self,
-        owner: Rc<dyn AsSource>,
-        interest: Interest,
-    ) -> Result<Token, RegisterError> {
-        self.watched.register(owner, interest)
+impl Backend for MioSelector {
+    type Kernel = Poll;
+
+    fn watched(&self) -> &Watched<Poll> {
+        &self.watched
     }
 
-    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        self.watched.modify(token, interest)
+    fn watched_mut(&mut self) -> &mut Watched<Poll> {
+        &mut self.watched
     }
 
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.watched.rearm(token)
-    }
-
-    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
-        self.watched.deregister(token)
-    }
-
-    fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        events.clear();
-        self.watched.check_process()?;
+    fn wait(&mut self, _: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         self.make_room();
-        let sleep = timeout != Some(Duration::ZERO) && self.waker.park();
         // mio rounds up and clamps as we do.
-        let result = self
-            .watched
-            .kernel
-            .0
-            .poll(&mut self.buffer, if sleep { timeout } else { Some(Duration::ZERO) });
-        self.waker.unpark();
-        match result {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-            Err(error) => return Err(error),
-        }
+        self.watched.kernel.0.poll(&mut self.buffer, timeout)
+    }
+
+    fn report(&mut self, events: &mut Events) -> io::Result<()> {
         for event in &self.buffer {
             if event.token() == WAKER {
-                self.waker.drain();
+                self.watched.waker.drain();
                 continue;
             }
             let token = Token::from_bits(event.token().0 as u64);
@@ -194,19 +170,7 @@ impl Selector for MioSelector {
         Ok(())
     }
 
-    fn registry(&self) -> &Registry {
-        &self.watched.registry
-    }
-
-    fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn pollable(&self) -> Option<BorrowedFd<'_>> {
         Some(AsFd::as_fd(self))
     }
 }

@@ -7,18 +7,15 @@ use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::io::{Errno, fcntl_getfd};
 
-use super::kernel::{Kernel, Watched};
-use crate::error::{RegisterError, SelectorError};
+use super::kernel::{Backend, Kernel, Watched};
+use crate::error::SelectorError;
 use crate::event::Events;
 use crate::interest::{Interest, Readiness};
-use crate::registry::{Entry, Registry};
-use crate::selector::Selector;
-use crate::source::AsSource;
+use crate::registry::Entry;
 use crate::timeout::seconds_and_micros;
 use crate::token::Token;
 use crate::waker::Waker;
@@ -40,7 +37,9 @@ const LIMIT: RawFd = libc::FD_SETSIZE as RawFd;
 /// but never writable, where the other backends report both.
 pub struct SelectSelector {
     watched: Watched<Sets>,
-    waker: Waker,
+    /// What the last wait found ready, and how many bits that is; `None` if something is watched that is
+    /// closed.
+    told: Option<(Sets, usize)>,
 }
 
 impl SelectSelector {
@@ -61,7 +60,7 @@ impl SelectSelector {
             Fd::new(waker.raw_fd()).map_err(|errno| SelectorError::create(NAME, errno.into()))?;
         let mut sets = Sets { read: FdSet::empty(), write: FdSet::empty(), bound: 0 };
         sets.insert(fd, Interest::READ);
-        Ok(SelectSelector { watched: Watched::new(sets, &waker)?, waker })
+        Ok(SelectSelector { watched: Watched::new(sets, waker)?, told: None })
     }
 
     /// Reports, and silences, what was closed behind our back: one such descriptor makes the whole
@@ -125,7 +124,7 @@ impl FdSet {
 
 /// What the next wait asks for.
 #[derive(Clone, Copy)]
-struct Sets {
+pub(crate) struct Sets {
     read: FdSet,
     write: FdSet,
     /// All bits set are below it; never above the limit.
@@ -202,44 +201,33 @@ impl Kernel for Sets {
     }
 }
 
-impl Selector for SelectSelector {
-    fn register(
-        &mut self,
-        owner: Rc<dyn AsSource>,
-        interest: Interest,
-    ) -> Result<Token, RegisterError> {
-        self.watched.register(owner, interest)
+impl Backend for SelectSelector {
+    type Kernel = Sets;
+
+    fn watched(&self) -> &Watched<Sets> {
+        &self.watched
     }
 
-    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        self.watched.modify(token, interest)
+    fn watched_mut(&mut self) -> &mut Watched<Sets> {
+        &mut self.watched
     }
 
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.watched.rearm(token)
-    }
-
-    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
-        self.watched.deregister(token)
-    }
-
-    fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        events.clear();
-        self.watched.check_process()?;
-        let mut ready = self.watched.kernel;
-        let sleep = timeout != Some(Duration::ZERO) && self.waker.park();
-        let result = ready.wait(if sleep { timeout } else { Some(Duration::ZERO) });
-        self.waker.unpark();
-        let mut left = match result {
-            Ok(found) => found,
-            Err(Errno::INTR) => return Ok(()),
-            Err(Errno::BADF) => {
-                self.report_closed(events);
-                return Ok(());
-            }
+    fn wait(&mut self, _: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        let mut sets = self.watched.kernel;
+        self.told = match sets.wait(timeout) {
+            Ok(found) => Some((sets, found)),
+            Err(Errno::BADF) => None,
             Err(errno) => return Err(errno.into()),
         };
-        let waker = self.waker.raw_fd();
+        Ok(())
+    }
+
+    fn report(&mut self, events: &mut Events) -> io::Result<()> {
+        let Some((ready, mut left)) = self.told else {
+            self.report_closed(events);
+            return Ok(());
+        };
+        let Watched { registry, waker, .. } = &self.watched;
         for fd in (0..ready.bound).map(Fd) {
             if left == 0 {
                 break;
@@ -248,28 +236,16 @@ impl Selector for SelectSelector {
             left -= usize::from(readiness.is_readable()) + usize::from(readiness.is_writable());
             if readiness.is_empty() {
                 continue;
-            } else if fd.0 == waker {
-                self.waker.drain();
-            } else if let Some(token) = self.watched.registry.by_fd(fd.0) {
-                events.extend(self.watched.registry.event(token, readiness));
+            } else if fd.0 == waker.raw_fd() {
+                waker.drain();
+            } else if let Some(token) = registry.by_fd(fd.0) {
+                events.extend(registry.event(token, readiness));
             }
         }
         Ok(())
     }
 
-    fn registry(&self) -> &Registry {
-        &self.watched.registry
-    }
-
-    fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn pollable(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 }

@@ -13,19 +13,15 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::rc::Rc;
 use std::time::Duration;
 
 use self::readiness::Polls;
 use self::ring::Ring;
-use super::kernel::{Kernel, Watched};
-use crate::error::{RegisterError, SelectorError};
+use super::kernel::{Backend, Kernel, Watched};
+use crate::error::SelectorError;
 use crate::event::Events;
 use crate::interest::Interest;
-use crate::registry::{Entry, Registry};
-use crate::selector::Selector;
-use crate::source::AsSource;
-use crate::token::Token;
+use crate::registry::Entry;
 use crate::waker::Waker;
 
 const NAME: &str = "uring";
@@ -48,19 +44,20 @@ const COMPLETIONS: u32 = 4096;
 /// calls does not interrupt, but gives back twenty completions a call: a wait could not report all
 /// that is ready in one.)
 ///
-/// [`as_fd`](Selector::as_fd) has a price: once it was called, each wait and each change makes a
+/// [`as_fd`](crate::Selector::as_fd) has a price: once it was called, each wait and each change makes a
 /// system call more, to keep the promise that the descriptor is readable when something is ready.
 ///
 /// A selector belongs to the thread that made it. A child of `fork` shares the ring and is kept from
 /// it: see [`EpollSelector`](crate::EpollSelector).
 pub struct IoUringSelector {
     watched: Watched<Uring>,
-    waker: Waker,
+    /// The last wait was ended by the waker.
+    woken: bool,
     /// Somebody waits on the ring's descriptor, so that it must tell the truth between waits.
     is_observed: Cell<bool>,
 }
 
-struct Uring {
+pub(crate) struct Uring {
     ring: Ring,
     /// In a cell because `as_fd` submits what is owed.
     polls: RefCell<Polls>,
@@ -105,17 +102,8 @@ impl IoUringSelector {
             SelectorError::wrap_with_hint(NAME, "create", -1, error, hint)
         })?;
         let kernel = Uring { ring, polls: RefCell::default() };
-        let watched = Watched::new(kernel, &waker)?;
-        Ok(IoUringSelector { watched, waker, is_observed: Cell::new(false) })
-    }
-
-    /// Brings the ring's descriptor up to date for whoever waits on it.
-    fn publish(&self) {
-        if self.is_observed.get() && self.watched.check_process().is_ok() {
-            let Uring { ring, polls } = &self.watched.kernel;
-            // What fails here is still owed: the next wait tries again, and tells.
-            let _ = polls.borrow_mut().settle(ring, &self.watched.registry, &self.waker);
-        }
+        let watched = Watched::new(kernel, waker)?;
+        Ok(IoUringSelector { watched, woken: false, is_observed: Cell::new(false) })
     }
 }
 
@@ -158,63 +146,40 @@ impl Kernel for Uring {
     }
 }
 
-impl Selector for IoUringSelector {
-    fn register(
-        &mut self,
-        owner: Rc<dyn AsSource>,
-        interest: Interest,
-    ) -> Result<Token, RegisterError> {
-        let result = self.watched.register(owner, interest);
-        self.publish();
-        result
+impl Backend for IoUringSelector {
+    type Kernel = Uring;
+
+    fn watched(&self) -> &Watched<Uring> {
+        &self.watched
     }
 
-    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        let result = self.watched.modify(token, interest);
-        self.publish();
-        result
+    fn watched_mut(&mut self) -> &mut Watched<Uring> {
+        &mut self.watched
     }
 
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        let result = self.watched.rearm(token);
-        self.publish();
-        result
-    }
-
-    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
-        let result = self.watched.deregister(token);
-        self.publish();
-        result
-    }
-
-    fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        events.clear();
-        self.watched.check_process()?;
-        let Watched { kernel: Uring { ring, polls }, registry, .. } = &mut self.watched;
-        let sleep = timeout != Some(Duration::ZERO) && self.waker.park();
-        let timeout = if sleep { timeout } else { Some(Duration::ZERO) };
-        let result = polls.get_mut().wait(ring, registry, &self.waker, events, timeout);
-        self.waker.unpark();
-        if result? {
-            self.waker.drain();
-        }
-        self.publish();
+    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        let Watched { kernel: Uring { ring, polls }, registry, waker, .. } = &mut self.watched;
+        self.woken = polls.get_mut().wait(ring, registry, waker, events, timeout)?;
         Ok(())
     }
 
-    fn registry(&self) -> &Registry {
-        &self.watched.registry
+    fn report(&mut self, _: &mut Events) -> io::Result<()> {
+        if self.woken {
+            self.watched.waker.drain();
+        }
+        Ok(())
     }
 
-    fn waker(&self) -> Waker {
-        self.waker.clone()
+    /// Brings the ring's descriptor up to date for whoever waits on it.
+    fn settle(&self) {
+        if self.is_observed.get() && self.watched.check_process().is_ok() {
+            let Watched { kernel: Uring { ring, polls }, registry, waker, .. } = &self.watched;
+            // What fails here is still owed: the next wait tries again, and tells.
+            let _ = polls.borrow_mut().settle(ring, registry, waker);
+        }
     }
 
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn pollable(&self) -> Option<BorrowedFd<'_>> {
         Some(AsFd::as_fd(self))
     }
 }
@@ -222,7 +187,7 @@ impl Selector for IoUringSelector {
 impl AsFd for IoUringSelector {
     fn as_fd(&self) -> BorrowedFd<'_> {
         if !self.is_observed.replace(true) {
-            self.publish();
+            self.settle();
         }
         AsFd::as_fd(&self.watched.kernel.ring)
     }

@@ -2,9 +2,11 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 
 use super::*;
 use crate::event::Event;
+use crate::selector::Selector;
 
 /// A selector, unless the kernel refuses every ring.
 fn selector() -> Option<IoUringSelector> {

@@ -1,0 +1,88 @@
+//! What is known of a connection also when it is gone.
+
+use std::cell::Cell;
+use std::rc::{Rc, Weak};
+
+use loop_core::{ExceptionContext, LoopRef};
+
+use super::engine::{Conn, Shared};
+use super::state::State;
+use crate::layer::Layered;
+use crate::sock_addr::SockAddr;
+use crate::transport::WriteState;
+
+/// From this one on each dropped write is reported (B-TRN-18).
+const REPORT_REFUSED: u32 = 5;
+
+/// What is known of a connection also when it is gone (B-TRN-36): all that a transport holds.
+pub(crate) struct Info {
+    /// Dangling on top of another transport, and for datagrams.
+    pub(crate) conn: Weak<Conn>,
+    pub(crate) shared: Rc<Shared>,
+    /// The connection's.
+    pub(super) state: Cell<State>,
+    pub(crate) local: SockAddr,
+    pub(crate) peer: SockAddr,
+    /// Writes that came too late.
+    refused: Cell<u32>,
+    /// Only if it goes through another transport.
+    pub(crate) layered: Option<Box<Layered>>,
+}
+
+impl Info {
+    pub(crate) fn new(shared: Rc<Shared>, local: SockAddr, peer: SockAddr) -> Self {
+        Info {
+            conn: Weak::new(),
+            shared,
+            state: Cell::new(State::new()),
+            local,
+            peer,
+            refused: Cell::new(0),
+            layered: None,
+        }
+    }
+
+    /// Of a connection of its own.
+    pub(super) fn of_conn(self, conn: Weak<Conn>, state: State) -> Self {
+        Info { conn, state: Cell::new(state), ..self }
+    }
+
+    /// Of a transport on top of another one.
+    #[cfg(feature = "tls")]
+    pub(crate) fn on_top_of(lower: &Info, layered: Layered) -> Self {
+        let (local, peer) = (lower.local.clone(), lower.peer.clone());
+        Info { layered: Some(Box::new(layered)), ..Info::new(lower.shared.clone(), local, peer) }
+    }
+
+    pub(crate) fn loop_ref(&self) -> &LoopRef {
+        &self.shared.lp
+    }
+
+    /// Whether the connection is closed or being closed; one on top of another says so itself.
+    #[inline]
+    pub(crate) fn is_closing(&self) -> bool {
+        self.state.get().is_closing()
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        match (&self.peer, &self.local) {
+            (SockAddr::Unnamed, SockAddr::Unnamed) => "connection".to_owned(),
+            (SockAddr::Unnamed, local) => format!("connection on {local}"),
+            (peer, _) => format!("connection with {peer}"),
+        }
+    }
+
+    /// Drops a write that came too late.
+    #[cold]
+    pub(crate) fn refuse(&self) -> WriteState {
+        let refused = self.refused.get().saturating_add(1);
+        self.refused.set(refused);
+        if refused >= REPORT_REFUSED {
+            let context =
+                ExceptionContext::warning("data written to a closed connection is dropped")
+                    .with_subject(self.describe());
+            self.shared.lp.report(&context);
+        }
+        WriteState::Closed
+    }
+}
