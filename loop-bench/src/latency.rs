@@ -146,9 +146,9 @@ impl Schedule {
         Duration::from_secs_f64(number as f64 / self.per_second)
     }
 
-    /// How many are due at `elapsed`.
-    pub fn due_by(&self, elapsed: Duration) -> u64 {
-        (elapsed.as_secs_f64() * self.per_second) as u64 + 1
+    /// How many are due before `elapsed`.
+    pub fn due_before(&self, elapsed: Duration) -> u64 {
+        (elapsed.as_secs_f64() * self.per_second).ceil() as u64
     }
 }
 
@@ -244,7 +244,7 @@ mod tests {
     fn a_schedule_does_not_drift() {
         let schedule = Schedule::per_second(3.0);
         assert_eq!(schedule.due(3_000_000), Duration::from_secs(1_000_000));
-        assert_eq!(schedule.due_by(Duration::ZERO), 1);
-        assert_eq!(schedule.due_by(Duration::from_millis(700)), 3);
+        assert_eq!(schedule.due_before(Duration::ZERO), 0);
+        assert_eq!(schedule.due_before(Duration::from_millis(700)), 3);
     }
 }

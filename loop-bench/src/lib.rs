@@ -36,6 +36,8 @@
 //! - [`Latencies`], [`Schedule`]: answers that are late, counted from when they were due;
 //! - [`Row`], [`Params`], [`Costs`], [`contest_lines`]: what comes out;
 //! - [`Results`], [`Recorder`], [`Line`], [`ReadError`]: the file that keeps it;
+//! - [`Comparison`], [`Change`]: two runs, and what is slower in the newer one; [`html`]: a page of any number;
+//! - [`Traffic`], [`Pace`], [`Answers`]: requests for an echo server, at a set rate or in a closed loop;
 //! - [`Bar`], [`Verdict`]: what ought to come out, and whether it did;
 //! - [`Probe`], [`Finding`]: what is not found out by timing rounds;
 //! - [`Machine`], [`RunInfo`], [`Pins`]: where and how it was measured;
@@ -44,7 +46,10 @@
 #![forbid(unsafe_code)]
 
 mod bar;
+mod client;
+mod compare;
 mod finding;
+mod html;
 mod latency;
 mod machine;
 mod meter;
@@ -59,10 +64,13 @@ mod sample;
 mod stats;
 mod text;
 mod tool;
+mod traffic;
 mod workload;
 
 pub use bar::{Bar, Verdict};
+pub use compare::{Change, Comparison};
 pub use finding::{Finding, Probe};
+pub use html::html;
 pub use latency::{Latencies, Schedule};
 pub use machine::Machine;
 pub use params::Params;
@@ -74,7 +82,8 @@ pub use row::{Costs, Row};
 pub use sample::{Contest, Outcome, Subject, Turn};
 pub use stats::{Ratio, Summary};
 pub use text::contest_lines;
-pub use workload::{Workload, backends, corrupting_server, steady_waits};
+pub use traffic::{Answers, Pace, Traffic};
+pub use workload::{Workload, backends, corrupting_server, serve_echo, steady_waits};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

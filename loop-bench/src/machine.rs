@@ -6,7 +6,7 @@ use std::{env, fmt, fs, thread};
 use serde::{Deserialize, Serialize};
 
 /// The machine that a run was done on. A fact that cannot be learned reads `unknown`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,

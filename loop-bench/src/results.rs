@@ -103,6 +103,12 @@ struct RowLine {
     costs: Costs,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     curve: Vec<(f64, f64)>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    derived: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Serialize, Deserialize)]
@@ -200,6 +206,7 @@ impl From<&Row> for RowLine {
             rounds: row.rounds.iter().copied().map(thousandths).collect(),
             costs: row.costs,
             curve: row.curve.clone(),
+            derived: row.derived,
         }
     }
 }
@@ -209,9 +216,9 @@ impl RowLine {
         if !self.rounds.iter().all(|round| round.is_finite() && *round >= 0.0) {
             return Err("a round took less than no time".into());
         }
-        let Self { workload, subject, params, unit, rounds, costs, curve, .. } = self;
+        let Self { workload, subject, params, unit, rounds, costs, curve, derived, .. } = self;
         let row = Row::of(workload, subject, params, unit, rounds).ok_or("a row has no rounds")?;
-        Ok(Row { costs, curve, ..row })
+        Ok(Row { costs, curve, derived, ..row })
     }
 }
 

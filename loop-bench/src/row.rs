@@ -28,6 +28,8 @@ pub struct Row {
     /// The latencies at rising percentiles, if the workload records them: pairs of a percentile and
     /// nanoseconds.
     pub curve: Vec<(f64, f64)>,
+    /// Whether it was computed from other rows, and measured nothing of its own.
+    pub derived: bool,
 }
 
 impl Row {
@@ -48,6 +50,7 @@ impl Row {
             rounds,
             costs: Costs::default(),
             curve: Vec::new(),
+            derived: false,
         })
     }
 
@@ -61,8 +64,8 @@ impl Row {
         is_ours(&self.subject)
     }
 
-    /// The same subject's result by another measure: each round divided by `divisor`. Costs and
-    /// curve stay behind.
+    /// The same subject's result by another measure: each round divided by `divisor`; a derived row.
+    /// Costs and curve stay behind.
     pub fn scaled(
         &self,
         workload: impl Into<Cow<'static, str>>,
@@ -81,6 +84,7 @@ impl Row {
             summary,
             costs: Costs::default(),
             curve: Vec::new(),
+            derived: true,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::row::Row;
 use crate::stats::{Ratio, Summary};
 
-/// The rows of one contest, each with the ratio of this project's subjects to it, round by round: below
-/// 1 ours is faster, `~` says that the difference is inside the spread: a tie.
+/// The rows of one contest, each with the ratio of the first of this project's subjects to it, round by round:
+/// below 1 ours is faster, `~` says that the difference is inside the spread: a tie.
 pub fn contest_lines(rows: &[Row]) -> String {
     let mut text = String::new();
     let Some(first) = rows.first() else { return text };
@@ -15,10 +15,11 @@ pub fn contest_lines(rows: &[Row]) -> String {
         let Summary { median, min, max, samples: _ } = row.summary;
         _ = write!(text, "  {:<20} {median:>11.1}  [{min:.1} .. {max:.1}]", row.subject);
         if !row.is_ours() {
-            for ours in rows.iter().filter(|row| row.is_ours()) {
-                if let Some(ratio) = Ratio::of(&ours.rounds, &row.rounds) {
-                    _ = write!(text, "  {} : {} = {ratio}", ours.subject, row.subject);
-                }
+            // The first of ours: what a program gets that does not choose.
+            let ours = rows.iter().find(|row| row.is_ours());
+            let ratio = ours.and_then(|ours| Some((ours, Ratio::of(&ours.rounds, &row.rounds)?)));
+            if let Some((ours, ratio)) = ratio {
+                _ = write!(text, "  {} : {} = {ratio}", ours.subject, row.subject);
             }
         }
         _ = writeln!(text);

@@ -1,7 +1,8 @@
 //! The program from outside: what it prints, writes and exits with.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::{env, fs, process};
 
 fn loop_bench(args: &[&str]) -> Output {
@@ -92,8 +93,68 @@ fn names_that_are_not_known_are_told_the_known_ones() {
 }
 
 #[test]
+fn a_report_and_a_comparison_are_made_from_what_a_run_wrote() {
+    let folder = env::temp_dir().join(format!("loop-bench-report-{}", process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (json, page) = (path("a.json"), path("a.html"));
+    let run = ["run", "ready/callback", "--quick", "--seed", "7", "--pin", "none", "--json", &json];
+    assert!(loop_bench(&run).status.success());
+    assert!(loop_bench(&["report", &json, "-o", &page]).status.success());
+    assert!(fs::read_to_string(&page).unwrap().contains("ready/callback"));
+
+    let same = loop_bench(&["compare", &json, &json]);
+    assert!(same.status.success(), "{}", text(&same.stdout));
+    assert!(text(&same.stdout).contains("3 rows of 3 subjects: no change beyond the noise"));
+
+    let written = fs::read_to_string(&json).unwrap();
+    fs::write(&json, &written[..written.len() - 5]).unwrap();
+    for args in [["report", &json], ["compare", &json]] {
+        let args = if args[0] == "report" { args.to_vec() } else { [&args[..], &[&json]].concat() };
+        let output = loop_bench(&args);
+        assert_eq!(output.status.code(), Some(2));
+        let place = format!("{json}:{}: ", written.lines().count());
+        assert!(text(&output.stderr).contains(&place), "{}", text(&output.stderr));
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_server_is_asked_from_another_process() {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_loop-bench"))
+        .args(["serve-echo", "loop-net/poll"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("loop-net/poll listens on ").unwrap().to_owned();
+    let load = |more: &[&str]| {
+        let args = ["load", &address, "--connections", "4", "--duration", "0.2"];
+        loop_bench(&[&args[..], more].concat())
+    };
+    let open = load(&["--rate", "500"]);
+    let closed = load(&[]);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(text(&open.stdout).starts_with("100 answers of 64 bytes over 4 connections"));
+    assert!(text(&open.stdout).contains("from when it was due"));
+    assert!(closed.status.success(), "{}", text(&closed.stdout));
+    let unknown = loop_bench(&["serve-echo", "nonsense"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("nonsense; there are loop-net/"));
+}
+
+#[test]
 fn help_has_examples() {
-    for args in [&["--help"][..], &["run", "--help"]] {
+    for args in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["report", "--help"],
+        &["compare", "--help"],
+        &["serve-echo", "--help"],
+        &["load", "--help"],
+    ] {
         let output = loop_bench(args);
         assert!(text(&output.stdout).contains("Examples:"), "{args:?}");
     }

@@ -1,9 +1,13 @@
 //! The command line. Each command has a file; `selection` knows what is to be run, `progress` how far it is.
 
+mod compare;
 mod list;
+mod load;
 mod progress;
+mod report;
 mod run;
 mod selection;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -27,8 +31,10 @@ Examples:
   loop-bench run --quick --json new.json             everything, in five minutes
   loop-bench run timers/churn --subject loop-timer --subject tokio-util
   loop-bench run selectors --backend epoll,uring     two of ours, and the rivals
+  loop-bench report new.json -o report.html          a page with charts
+  loop-bench compare old.json new.json               what is slower now
 
-Exit codes: 0, all is well; 1, an answer was wrong; 2, it could not be done.";
+Exit codes: 0, all is well; 1, an answer was wrong or something is slower; 2, it could not be done.";
 
 #[derive(Subcommand, Debug)]
 enum Command {
@@ -36,6 +42,14 @@ enum Command {
     List(list::Args),
     /// Run workloads; exits with 1 if an answer was wrong
     Run(run::Args),
+    /// Make a web page of results
+    Report(report::Args),
+    /// Tell what is slower in a newer run; exits with 1 if anything is, beyond noise
+    Compare(compare::Args),
+    /// Serve one subject's echo to other machines
+    ServeEcho(serve::Args),
+    /// Ask an echo server, at a set rate or as fast as it answers
+    Load(load::Args),
     /// Waits, and does nothing else: what a profiler runs
     #[command(hide = true)]
     Steady { subject: String, n: usize, ready: usize, waits: u64 },
@@ -46,6 +60,10 @@ pub(crate) fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::List(args) => list::list(&args),
         Command::Run(args) => run::run(&args),
+        Command::Report(args) => report::report(&args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::ServeEcho(args) => serve::serve(&args),
+        Command::Load(args) => load::load(&args),
         Command::Steady { subject, n, ready, waits } => {
             steady_waits(&subject, n, ready, waits).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

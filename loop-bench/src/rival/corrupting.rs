@@ -9,7 +9,7 @@ use super::echo_server::Ready;
 /// A thread for each connection, which flips a bit once it has echoed a thousand bytes. Serves until it is told
 /// to stop, and then until its clients are gone.
 pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let listener = TcpListener::bind(ready.listen())?;
     let address = listener.local_addr()?;
     let (stop, stopped) = std::sync::mpsc::channel();
     ready.announce(address, move || {

@@ -1,7 +1,7 @@
 //! [`EchoServer`]: an echo server that runs on a thread of its own and counts what it echoes.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
@@ -13,14 +13,25 @@ use crate::pin::pin_peer;
 
 type Stop = Box<dyn FnOnce() + Send>;
 
-/// Tells the starter that the server listens.
-pub(crate) struct Ready(Sender<(SocketAddr, Stop)>);
+/// Where any server is to listen that is not asked for by other machines.
+const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Tells the server where to listen, and the starter that it does.
+pub(crate) struct Ready {
+    listen: SocketAddr,
+    started: Sender<(SocketAddr, Stop)>,
+}
 
 impl Ready {
+    /// Where to listen.
+    pub(crate) fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
     /// The server listens on `address`; `stop`, called from another thread, makes it return.
     pub(crate) fn announce(self, address: SocketAddr, stop: impl FnOnce() + Send + 'static) {
         // If nobody waits any more the starter has given up, and `stop` is dropped.
-        _ = self.0.send((address, Box::new(stop)));
+        _ = self.started.send((address, Box::new(stop)));
     }
 }
 
@@ -46,11 +57,16 @@ pub(crate) struct Served {
 impl EchoServer {
     /// Starts a server and waits until it listens.
     pub(crate) fn start(serve: &Serve) -> io::Result<Self> {
+        Self::start_at(serve, LOOPBACK)
+    }
+
+    /// The same, at an address.
+    pub(crate) fn start_at(serve: &Serve, listen: SocketAddr) -> io::Result<Self> {
         let serve = Arc::clone(serve);
-        let (ready, started) = mpsc::channel();
+        let (announce, started) = mpsc::channel();
         let thread = thread::Builder::new().spawn(move || {
             pin_peer();
-            let bytes = serve(Ready(ready))?;
+            let bytes = serve(Ready { listen, started: announce })?;
             let spent = clock_gettime(ClockId::ThreadCPUTime);
             let processor = spent.try_into().map_err(io::Error::other)?;
             Ok(Served { bytes, processor })
@@ -67,6 +83,11 @@ impl EchoServer {
     /// Stops it; what it has done.
     pub(crate) fn finish(self) -> io::Result<Served> {
         (self.stop)();
+        join(self.thread)
+    }
+
+    /// Waits until it returns by itself, which no server does but for an error.
+    pub(crate) fn wait(self) -> io::Result<Served> {
         join(self.thread)
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn protocol_server(selector: &'static str) -> Serve {
         let count = Rc::clone(&echoed);
         let factory = move || Echo { transport: None, echoed: Rc::clone(&count) };
         let net = Net::os(&event_loop);
-        let listening = net.tcp_server("127.0.0.1:0").bind(factory);
+        let listening = net.tcp_server(ready.listen()).bind(factory);
         let server = event_loop.run_until_complete(listening)??;
         serve(&mut event_loop, &server, ready)?;
         Ok(echoed.get())
@@ -52,7 +52,7 @@ pub(crate) fn stream_server(selector: &'static str) -> Serve {
         let count = Rc::clone(&echoed);
         let handler = move |reader, writer| echo(reader, writer, Rc::clone(&count));
         let net = Net::os(&event_loop);
-        let listening = net.tcp_server("127.0.0.1:0").serve_streams(handler);
+        let listening = net.tcp_server(ready.listen()).serve_streams(handler);
         let server = event_loop.run_until_complete(listening)??;
         serve(&mut event_loop, &server, ready)?;
         Ok(echoed.get())

@@ -1,7 +1,6 @@
 //! mio: its poll as a selector, and an echo server by hand, as a careful programmer writes it.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -118,7 +117,7 @@ impl Connection {
 
 pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
     let mut poll = Poll::new()?;
-    let mut listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let mut listener = TcpListener::bind(ready.listen())?;
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
     let waker = Arc::new(Waker::new(poll.registry(), STOP)?);
     // The waker must outlive the poll's last wait, so the stopper gets a share of it.

@@ -1,7 +1,6 @@
 //! tokio's current-thread runtime: messages from another thread, an echo server.
 
 use std::io;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,7 +50,7 @@ impl Hub for Channel {
 pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
     let echoed = Arc::new(AtomicU64::new(0));
     runtime()?.block_on(async {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let listener = TcpListener::bind(ready.listen()).await?;
         let (stop, stopped) = oneshot::channel();
         ready.announce(listener.local_addr()?, move || _ = stop.send(()));
         let count = Arc::clone(&echoed);

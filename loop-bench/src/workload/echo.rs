@@ -1,5 +1,6 @@
 //! Echo servers on loopback, under one load generator that compares every byte.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::load::Load;
@@ -32,6 +33,29 @@ pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
     ]
 }
 
+/// Serves one subject's echo at `listen`, calls `ready` with the address that it got, and returns only if the
+/// server fails. `streams`: by a task for each connection.
+///
+/// # Errors
+/// If the subject is not known, and the text lists the known ones; or what the server says.
+pub fn serve_echo(
+    subject: &str,
+    streams: bool,
+    listen: SocketAddr,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), Wrong> {
+    let servers = if streams { self::streams() } else { small() };
+    let Some((_, serve)) = servers.iter().find(|(name, _)| name == subject) else {
+        let known: Vec<&str> = servers.iter().map(|(name, _)| name.as_str()).collect();
+        let known = known.join(", ");
+        return Err(Wrong(format!("no echo server is called {subject}; there are {known}")));
+    };
+    let named = |error| Wrong(format!("{subject} at {listen}: {error}"));
+    let server = EchoServer::start_at(serve, listen).map_err(named)?;
+    ready(server.address);
+    server.wait().map(drop).map_err(named)
+}
+
 /// A subject of `echo/small` that changes a byte: to see that it is noticed.
 pub fn corrupting_server(plan: &Plan) -> Subject {
     let messages = plan.size(300, 1_000);
@@ -42,7 +66,7 @@ pub fn corrupting_server(plan: &Plan) -> Subject {
 }
 
 /// Everyone's fastest way to serve.
-fn small() -> Vec<(String, Serve)> {
+pub(super) fn small() -> Vec<(String, Serve)> {
     let mut servers = ours(loop_net::protocol_server);
     servers.push(("tokio".into(), Arc::new(tokio::serve_echo)));
     servers.push(("mio".into(), Arc::new(mio::serve_echo)));

@@ -1,18 +1,14 @@
 //! The load generator of `echo`: one thread, one mio poll, every connection with one message
 //! under way at any time. The same for every server.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::rng::mix;
+use crate::client::{Client, PATIENCE};
 use crate::sample::{Lap, Wrong};
-
-/// A server that says nothing for so long has lost a message.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What to send.
 #[derive(Clone, Copy)]
@@ -36,18 +32,9 @@ impl Load {
         let mut poll = Poll::new()?;
         let mut clients = Vec::with_capacity(self.connections);
         for index in 0..self.connections {
-            let stream = std::net::TcpStream::connect(server)?;
-            stream.set_nodelay(true)?;
-            stream.set_nonblocking(true)?;
-            let mut stream = TcpStream::from_std(stream);
-            poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
-            clients.push(Client {
-                stream,
-                seed: mix(self.seed ^ index as u64),
-                sent: 0,
-                message: vec![0; self.bytes],
-                arrived: 0,
-            });
+            let mut client = Client::connect(server, self.bytes, self.seed ^ index as u64)?;
+            poll.registry().register(client.source(), Token(index), Interest::READABLE)?;
+            clients.push(client);
         }
         // One message on every connection first: by then the server has accepted them all.
         self.exchange(&mut poll, &mut clients, 1)?;
@@ -96,47 +83,5 @@ impl Load {
             }
         }
         Ok(())
-    }
-}
-
-struct Client {
-    stream: TcpStream,
-    seed: u64,
-    /// Messages begun.
-    sent: u64,
-    /// The message under way, and how much of it has come back.
-    message: Vec<u8>,
-    arrived: usize,
-}
-
-impl Client {
-    /// Begins the next message, no two of which are alike. A fresh message always fits the
-    /// socket's buffer, for the one before has come back.
-    fn send(&mut self) -> io::Result<()> {
-        self.sent += 1;
-        let mut word = mix(self.seed ^ self.sent);
-        for chunk in self.message.chunks_mut(8) {
-            word = word.wrapping_add(self.sent);
-            chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
-        }
-        self.arrived = 0;
-        self.stream.write_all(&self.message)
-    }
-
-    /// Reads once; `true` when that completed the message.
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<bool, Wrong> {
-        // One byte more than is owed would be a byte that was never sent.
-        let count = match self.stream.read(buffer) {
-            Ok(0) => return Err(Wrong("the server closed a connection".into())),
-            Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
-        let owed = &self.message[self.arrived..];
-        if count > owed.len() || buffer[..count] != owed[..count] {
-            return Err(Wrong(format!("message {}: other bytes came back", self.sent)));
-        }
-        self.arrived += count;
-        Ok(self.arrived == self.message.len())
     }
 }

@@ -2,6 +2,7 @@
 
 mod echo;
 mod handles;
+mod latency;
 mod load;
 mod ready;
 mod selector_bars;
@@ -22,7 +23,7 @@ use crate::finding::Probe;
 use crate::row::Row;
 use crate::sample::{Contest, Plan};
 
-pub use echo::corrupting_server;
+pub use echo::{corrupting_server, serve_echo};
 pub use selector_bars::steady_waits;
 
 /// The names of this project's selectors that this system knows, best first.
@@ -102,6 +103,14 @@ impl Workload {
             contests: echo::contests,
             derived: nothing,
             probes: &[Probe { name: "echo/absent", run: |_plan| selectors::refused() }],
+        },
+        Self {
+            name: "latency",
+            about: "echo servers at a set rate, 64 connections: p99, from when a request was due",
+            bars: &[],
+            contests: latency::contests,
+            derived: nothing,
+            probes: &[],
         },
     ];
 
