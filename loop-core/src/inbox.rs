@@ -7,12 +7,12 @@ use loop_timer::TimerKey;
 
 use crate::cancel::NodeId;
 use crate::sim::Holds;
-use crate::task::TaskKey;
+use crate::task::{RemoteWake, TaskKey};
 
 /// A message from another thread.
 pub(crate) enum Message {
     Call(ThreadsafeHandle),
-    Wake(TaskKey),
+    Wake(RemoteWake),
     CancelTimer(TimerKey),
     Unbind(TaskKey, NodeId),
     Stop,

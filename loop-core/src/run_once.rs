@@ -147,7 +147,7 @@ fn collect_inbox(lp: &LoopRef) {
     for _ in 0..count {
         match inner.inbox.pop() {
             Some(Message::Call(handle)) => inner.ready.push(Ready::Remote(handle)),
-            Some(Message::Wake(key)) => task::schedule(inner, key),
+            Some(Message::Wake(wake)) => wake.arrive(inner),
             Some(Message::CancelTimer(key)) => {
                 let item = inner.take_timer(key);
                 guard::discard(lp, item);

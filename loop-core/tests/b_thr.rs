@@ -416,3 +416,65 @@ fn s13_a_busy_loop_gets_all_calls_and_is_woken_again_later() {
         assert!(log.take_waits().len() < 10);
     });
 }
+
+#[test]
+fn b_thr_05_wakes_of_one_task_before_its_step_are_one_message() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let (kept, polls) = (Arc::new(Mutex::new(None::<Waker>)), Rc::new(Cell::new(0)));
+    let (keep, counted) = (kept.clone(), polls.clone());
+    let task = event_loop.spawn(poll_fn(move |cx| {
+        *keep.lock().unwrap() = Some(cx.waker().clone());
+        counted.set(counted.get() + 1);
+        Poll::<()>::Pending
+    }));
+    turn(&mut event_loop);
+    for round in 1..=3 {
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let kept = kept.clone();
+                let waker = kept.lock().unwrap().clone().unwrap();
+                thread::spawn(move || (0..100).for_each(|_| waker.wake_by_ref()))
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        turn(&mut event_loop);
+        let statistics = event_loop.statistics();
+        assert_eq!((statistics.wakes, polls.get()), (round, 1 + round));
+        // Nothing is left of them.
+        turn(&mut event_loop);
+        assert_eq!(polls.get(), 1 + round);
+    }
+    drop(task);
+}
+
+#[test]
+fn b_thr_03_a_coalesced_wake_shows_what_its_thread_did_before() {
+    let _watchdog = watchdog();
+    const TURNS: usize = 2_000;
+    let done = Arc::new(AtomicUsize::new(0));
+    let mut event_loop = EventLoop::new().unwrap();
+    let seen = done.clone();
+    let threads = Rc::new(RefCell::new(Vec::new()));
+    let started = threads.clone();
+    let task = poll_fn(move |cx| {
+        if started.borrow().is_empty() {
+            for _ in 0..2 {
+                let (waker, done) = (cx.waker().clone(), seen.clone());
+                started.borrow_mut().push(thread::spawn(move || {
+                    for _ in 0..TURNS {
+                        done.fetch_add(1, Ordering::Relaxed);
+                        waker.wake_by_ref();
+                    }
+                }));
+            }
+        }
+        // Were a wake lost, the last of these would wait for ever.
+        if seen.load(Ordering::Relaxed) == 2 * TURNS { Poll::Ready(()) } else { Poll::Pending }
+    });
+    event_loop.run_until_complete(task).unwrap();
+    for thread in threads.take() {
+        thread.join().unwrap();
+    }
+}

@@ -67,9 +67,7 @@ impl EchoServer {
         let thread = thread::Builder::new().spawn(move || {
             pin_peer();
             let bytes = serve(Ready { listen, started: announce })?;
-            let spent = clock_gettime(ClockId::ThreadCPUTime);
-            let processor = spent.try_into().map_err(io::Error::other)?;
-            Ok(Served { bytes, processor })
+            Ok(Served { bytes, processor: processor_time()? })
         })?;
         match started.recv() {
             Ok((address, stop)) => Ok(Self { address, stop, thread }),
@@ -90,6 +88,11 @@ impl EchoServer {
     pub(crate) fn wait(self) -> io::Result<Served> {
         join(self.thread)
     }
+}
+
+/// The processor time that the calling thread has taken.
+pub(crate) fn processor_time() -> io::Result<Duration> {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().map_err(io::Error::other)
 }
 
 fn join(thread: JoinHandle<io::Result<Served>>) -> io::Result<Served> {

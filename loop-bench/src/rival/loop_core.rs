@@ -1,5 +1,7 @@
 //! This project's loop: callbacks, and calls from another thread.
 
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +10,14 @@ use loop_selector::{available, by_name};
 
 use super::callback_queue::CallbackQueue;
 use super::hub::{Hub, Post, Tally};
-use crate::sample::Wrong;
+use crate::sample::{Lap, Wrong};
 
 /// The subject's name: with the best backend of this system, whatever the environment says.
 pub(crate) fn name() -> String {
     format!("loop-core/{}", best())
 }
 
-fn best() -> &'static str {
+pub(crate) fn best() -> &'static str {
     available()[0]
 }
 
@@ -42,6 +44,30 @@ impl CallbackQueue for Callbacks {
     fn run(&mut self) {
         self.0.run_once(Some(Duration::ZERO)).expect("the loop is open, and the only one");
     }
+}
+
+/// `n` iterations, each with one callback that is ready: it schedules the next. `watched` with a silent
+/// socket registered, so that every iteration asks the kernel.
+pub(crate) fn iterations(n: u64, watched: bool) -> Result<Lap, Wrong> {
+    let mut event_loop = event_loop()?;
+    let (socket, _peer) = UnixStream::pair()?;
+    let socket = Rc::new(socket);
+    if watched {
+        event_loop.add_reader(&socket, || ())?;
+    }
+    again(event_loop.loop_ref(), n);
+    let before = event_loop.statistics().iterations;
+    let (lap, ran) = Lap::time(n, || event_loop.run_forever());
+    ran.map_err(wrong)?;
+    Wrong::unless_equal("iterations", event_loop.statistics().iterations - before, n)?;
+    Ok(lap)
+}
+
+fn again(lp: LoopRef, left: u64) {
+    lp.clone().call_soon(move || match left {
+        1 => lp.stop(),
+        left => again(lp, left - 1),
+    });
 }
 
 /// Each message is a callback of its own. The selector is the one of that name.

@@ -14,6 +14,7 @@ pub(crate) mod hub;
 pub(crate) mod keyed_queues;
 pub(crate) mod layouts;
 pub(crate) mod lazy;
+pub(crate) mod libuv;
 pub(crate) mod loop_core;
 pub(crate) mod loop_core_tasks;
 pub(crate) mod loop_net;

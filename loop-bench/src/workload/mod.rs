@@ -4,6 +4,7 @@ mod echo;
 mod handles;
 mod latency;
 mod load;
+mod ping_pong;
 mod ready;
 mod selector_bars;
 mod selector_loads;
@@ -45,7 +46,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Every workload there is.
+    /// Every workload there is, in the order in which they are run.
     pub const ALL: &[Self] = &[
         Self {
             name: "handles",
@@ -57,9 +58,17 @@ impl Workload {
         },
         Self {
             name: "ready",
-            about: "the ready queue: callback",
+            about: "the ready queue: callback; iteration",
             bars: ready::BARS,
             contests: ready::contests,
+            derived: nothing,
+            probes: &[Probe { name: "ready/absent", run: ready::absences }],
+        },
+        Self {
+            name: "sleep",
+            about: "sleeps that are dropped before their time: fresh, replaced",
+            bars: sleep::BARS,
+            contests: sleep::contests,
             derived: nothing,
             probes: &[],
         },
@@ -79,19 +88,11 @@ impl Workload {
             derived: nothing,
             probes: &[],
         },
-        Self {
-            name: "sleep",
-            about: "sleeps that are dropped before their time: fresh, replaced",
-            bars: &[],
-            contests: sleep::contests,
-            derived: nothing,
-            probes: &[],
-        },
         selectors::WORKLOAD,
         Self {
             name: "wake",
-            about: "messages from another thread: to a loop that is parked, that is busy",
-            bars: &[],
+            about: "another thread: parked, busy, calls (to a busy loop); ping_pong: over a socket; _cpu: what it costs",
+            bars: wake::BARS,
             contests: wake::contests,
             derived: nothing,
             probes: &[Probe { name: "wake/absent", run: |_plan| selectors::refused() }],

@@ -4,12 +4,33 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Instant;
 
+use super::ping_pong;
+use crate::bar::Bar;
 use crate::pin::pin_peer;
 use crate::rival::hub::{Hub, Post, Tally};
-use crate::rival::loop_core::Calls;
+use crate::rival::loop_core::{self, Calls};
 use crate::rival::loop_selector;
-use crate::rival::tokio::Channel;
+use crate::rival::tokio::{Channel, Closures, Spawns};
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
+
+pub(super) const BARS: &[Bar] = &[
+    Bar {
+        workload: "wake/calls",
+        params: &[],
+        ours: "loop-core/epoll",
+        rivals: &["tokio Handle::spawn"],
+        at_most: 0.25,
+    },
+    Bar {
+        workload: "wake/calls",
+        params: &[],
+        ours: "loop-core/epoll",
+        rivals: &["tokio mpsc of closures"],
+        at_most: 1.1,
+    },
+    ping_pong::REQUESTS,
+    ping_pong::PROCESSOR,
+];
 
 pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
     let contest = |name, busy, n| {
@@ -20,10 +41,23 @@ pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
         let tokio = Subject::new("tokio", move |_seed| round(&Channel, busy, n));
         Contest::new(name, &[("n", n)], ours.chain([tokio]).collect())
     };
-    vec![
+    let mut contests = vec![
         contest("wake/parked", false, plan.size(5_000, 20_000)),
         contest("wake/busy", true, plan.size(100_000, 500_000)),
-    ]
+        calls(plan.size(100_000, 500_000)),
+    ];
+    contests.extend(ping_pong::contests(plan));
+    contests
+}
+
+/// As `busy`, where each message is something to do.
+fn calls(n: u64) -> Contest {
+    let subjects = vec![
+        Subject::new(loop_core::name(), move |_| round(&Calls(loop_core::best()), true, n)),
+        Subject::new("tokio Handle::spawn", move |_| round(&Spawns, true, n)),
+        Subject::new("tokio mpsc of closures", move |_| round(&Closures, true, n)),
+    ];
+    Contest::new("wake/calls", &[("n", n)], subjects)
 }
 
 /// Parked: one message at a time, each waited for, so that the loop has nothing to do but sleep:
@@ -92,6 +126,8 @@ mod tests {
                 assert_eq!(round(&Calls(selector), busy, 1_000).unwrap().ops, 1_000, "{selector}");
             }
             assert_eq!(round(&Channel, busy, 1_000).unwrap().ops, 1_000, "tokio");
+            assert_eq!(round(&Spawns, busy, 1_000).unwrap().ops, 1_000, "tokio's tasks");
+            assert_eq!(round(&Closures, busy, 1_000).unwrap().ops, 1_000, "tokio's closures");
             assert_eq!(round(&Faulty::<false>, busy, 1_000).unwrap().ops, 1_000);
         }
     }

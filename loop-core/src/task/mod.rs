@@ -23,6 +23,7 @@ pub(crate) use spawn::{add_root, remove_root};
 pub(crate) use step::{Advance, attend, attend_later, while_queued};
 pub(crate) use step::{Root, drop_all, schedule, step};
 pub(crate) use task_ref::find;
+pub(crate) use waker::RemoteWake;
 
 pub use builder::TaskBuilder;
 pub use handle::{CancelOnDrop, Task};

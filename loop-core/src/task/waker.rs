@@ -1,18 +1,21 @@
 //! Task wakers: waking is scheduling.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Wake, Waker};
 
 use super::cell::TaskKey;
 use super::step::schedule;
 use crate::current;
 use crate::inbox::{Inbox, Message};
+use crate::inner::Inner;
 
 /// What a waker knows: keys, no pointer into the loop, so it is `Send` and `Sync` as it stands.
 struct Target {
     /// Which task; it changes only while nobody but the loop holds the waker.
     key: AtomicU64,
+    /// Whether a message of it is under way.
+    sent: AtomicBool,
     inbox: Arc<Inbox>,
 }
 
@@ -24,7 +27,7 @@ impl Wake for Target {
     /// At home the task joins the ready queue at once; from elsewhere a message goes through the
     /// inbox. A finished task, and a closed loop, make it a no-op (B-TASK-26, B-TASK-27).
     fn wake_by_ref(self: &Arc<Self>) {
-        let key = TaskKey::from_bits(self.key.load(Ordering::Relaxed));
+        let key = self.key();
         if !current::with_running(self.inbox.loop_id, |inner| schedule(inner, key)) {
             self.wake_idle(key);
         }
@@ -32,13 +35,31 @@ impl Wake for Target {
 }
 
 impl Target {
+    fn key(&self) -> TaskKey {
+        TaskKey::from_bits(self.key.load(Ordering::Relaxed))
+    }
+
     /// The task's loop does not run on this thread, or not at all.
     #[cold]
-    fn wake_idle(&self, key: TaskKey) {
+    fn wake_idle(self: &Arc<Self>, key: TaskKey) {
         match current::find(self.inbox.loop_id) {
             Some(inner) => schedule(&inner, key),
-            None => drop(self.inbox.send(Message::Wake(key))),
+            // What this thread has done so far is seen by the step that follows the message under way:
+            // the loop takes the mark back before it queues the step.
+            None if self.sent.swap(true, Ordering::AcqRel) => {}
+            None => drop(self.inbox.send(Message::Wake(RemoteWake(self.clone())))),
         }
+    }
+}
+
+/// A wake from another thread, under way: one a waker, however often it is woken meanwhile.
+pub(crate) struct RemoteWake(Arc<Target>);
+
+impl RemoteWake {
+    pub(crate) fn arrive(self, inner: &Inner) {
+        // A read as well, to acquire what those who found the mark did before.
+        self.0.sent.swap(false, Ordering::AcqRel);
+        schedule(inner, self.0.key());
     }
 }
 
@@ -50,7 +71,11 @@ pub(crate) struct TaskWaker {
 
 impl TaskWaker {
     pub(crate) fn new(inbox: Arc<Inbox>, key: TaskKey) -> Self {
-        let target = Arc::new(Target { key: AtomicU64::new(key.to_bits()), inbox });
+        let target = Arc::new(Target {
+            key: AtomicU64::new(key.to_bits()),
+            sent: AtomicBool::new(false),
+            inbox,
+        });
         TaskWaker { waker: Waker::from(target.clone()), target }
     }
 
