@@ -38,14 +38,14 @@ impl Timing {
     fn start_now(lp: &LoopRef, name: impl FnOnce(&mut ExceptionContext)) -> Timing {
         let mut context = ExceptionContext::warning("slow callback");
         name(&mut context);
-        let pulse = match lp.inner.is_observed_by(WATCHDOG) {
+        let pulse = match lp.inner.is_marked(WATCHDOG) {
             true => lp.inner.watchdog.borrow().clone(),
             false => None,
         };
         if let Some(pulse) = &pulse {
             pulse.begin_callback(&context);
         }
-        let started = lp.inner.is_observed_by(DEBUG).then(|| lp.inner.clock.now());
+        let started = lp.inner.is_marked(DEBUG).then(|| lp.inner.clock.now());
         Timing(Some(Box::new(Observed {
             #[cfg(feature = "tracing")]
             _span: trace::enter(&context),
@@ -84,7 +84,7 @@ fn finish(lp: &LoopRef, observed: Observed) {
 /// When a wait began, in debug mode, unless it is one of no time.
 #[inline]
 pub(crate) fn poll_started(lp: &LoopRef, timeout: Option<Duration>) -> Option<Instant> {
-    if lp.inner.is_observed_by(DEBUG) && timeout != Some(Duration::ZERO) {
+    if lp.inner.is_marked(DEBUG) && timeout != Some(Duration::ZERO) {
         Some(lp.inner.clock.now())
     } else {
         None

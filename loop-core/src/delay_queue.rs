@@ -215,7 +215,7 @@ impl<T> DelayQueue<T> {
         let deadline = self.items.borrow_mut().next_deadline();
         if let Some(ticks) = deadline.filter(|_| !self.lp.is_closed()) {
             let item = TimerItem::Wake(cx.waker().clone());
-            self.alarm.set(Some(self.lp.inner.timers.borrow_mut().insert(ticks, item)));
+            self.alarm.set(Some(self.lp.inner.insert_timer_at(ticks, item)));
         }
     }
 

@@ -59,6 +59,21 @@ impl Inbox {
         self.queue.is_closed()
     }
 
+    /// Whether anybody has woken the loop since it last waited, or [noted](Self::note_wake) it. Who sends, and
+    /// a signal, does so after it has left what it brings.
+    #[inline]
+    pub(crate) fn is_woken(&self) -> bool {
+        self.waker.is_notified()
+    }
+
+    /// For an iteration that does not wait: comes before it looks at what was brought.
+    #[inline]
+    pub(crate) fn note_wake(&self) {
+        if self.waker.is_notified() {
+            self.waker.unpark();
+        }
+    }
+
     /// Cheaper than to ask for the length.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

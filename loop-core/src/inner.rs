@@ -48,6 +48,10 @@ impl TimerItem {
 pub(crate) const DEBUG: u8 = 1 << 0;
 /// There is a watchdog.
 pub(crate) const WATCHDOG: u8 = 1 << 1;
+/// There may be descriptors: set when one is registered, cleared by the iteration that finds none.
+pub(crate) const DESCRIPTORS: u8 = 1 << 2;
+/// There may be timers: set when one is added, cleared by the iteration that finds none.
+pub(crate) const TIMERS: u8 = 1 << 3;
 
 /// Small fields, each borrowed for one statement and never across user code.
 pub(crate) struct Inner {
@@ -71,13 +75,11 @@ pub(crate) struct Inner {
     pub(crate) jobs: RefCell<Jobs>,
     pub(crate) executor: RefCell<DefaultPool>,
     pub(crate) handler: RefCell<Option<ExceptionHandler>>,
-    /// Counts iterations; it may wrap.
-    pub(crate) iteration: Cell<u32>,
     pub(crate) stopping: Cell<bool>,
     pub(crate) running: Cell<bool>,
     pub(crate) closed: Cell<bool>,
-    /// Who looks at what runs: see [`DEBUG`] and [`WATCHDOG`].
-    pub(crate) observers: Cell<u8>,
+    /// What is to be looked at beside the ready queue, and who looks on: [`DEBUG`] and what follows it.
+    pub(crate) marks: Cell<u8>,
     pub(crate) watchdog: RefCell<Option<Arc<Pulse>>>,
     pub(crate) counters: Counters,
     pub(crate) slow_callback_duration: Cell<Duration>,
@@ -91,17 +93,37 @@ impl Inner {
         if trace::is_on() {
             return true;
         }
-        self.observers.get() != 0
+        self.is_marked(DEBUG | WATCHDOG)
+    }
+
+    /// Whether any of these marks is set.
+    #[inline]
+    pub(crate) fn is_marked(&self, marks: u8) -> bool {
+        self.marks.get() & marks != 0
     }
 
     #[inline]
-    pub(crate) fn is_observed_by(&self, observer: u8) -> bool {
-        self.observers.get() & observer != 0
+    pub(crate) fn mark(&self, marks: u8) {
+        self.marks.set(self.marks.get() | marks);
     }
 
-    pub(crate) fn observe(&self, observer: u8, on: bool) {
-        let others = self.observers.get() & !observer;
-        self.observers.set(if on { others | observer } else { others });
+    pub(crate) fn unmark(&self, marks: u8) {
+        self.marks.set(self.marks.get() & !marks);
+    }
+
+    /// The number of the present iteration; it wraps.
+    #[inline]
+    pub(crate) fn iteration(&self) -> u32 {
+        self.counters.iterations.get() as u32
+    }
+
+    /// Whether an iteration has nothing to do but to run what is ready: no descriptor, timer or watchdog to
+    /// look after, and nothing from other threads or signals, which wake whenever they bring something.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.is_marked(WATCHDOG | DESCRIPTORS | TIMERS)
+            && self.ready.has_incoming()
+            && !self.inbox.is_woken()
     }
 
     /// Nanoseconds from the loop's start to `when`: 0 for the past, `u64::MAX` for what lies beyond.
@@ -123,7 +145,11 @@ impl Inner {
     }
 
     pub(crate) fn insert_timer(&self, when: Instant, item: TimerItem) -> TimerKey {
-        let ticks = self.ticks(when);
+        self.insert_timer_at(self.ticks(when), item)
+    }
+
+    pub(crate) fn insert_timer_at(&self, ticks: u64, item: TimerItem) -> TimerKey {
+        self.mark(TIMERS);
         self.timers.borrow_mut().insert(ticks, item)
     }
 

@@ -184,7 +184,7 @@ impl LoopRef {
     /// Whether debug mode is on: off by default, on by the builder, by
     /// [`set_debug`](Self::set_debug) or by the environment variable `LOOP_DEBUG=1` (B-DBG-01).
     pub fn debug(&self) -> bool {
-        self.inner.is_observed_by(DEBUG)
+        self.inner.is_marked(DEBUG)
     }
 
     /// Turns debug mode on or off, also while the loop runs.
@@ -201,8 +201,10 @@ impl LoopRef {
     pub fn set_debug(&self, on: bool) {
         if on {
             awaited::note_holders();
+            self.inner.mark(DEBUG);
+        } else {
+            self.inner.unmark(DEBUG);
         }
-        self.inner.observe(DEBUG, on);
     }
 
     /// How long a callback may take in debug mode before it is reported.

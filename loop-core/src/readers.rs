@@ -107,7 +107,7 @@ impl LoopRef {
             return Err(LoopError::Closed.into());
         }
         let fd = (*owner).as_fd().as_raw_fd();
-        let callback = Callback { handle: handle.clone(), since: self.inner.iteration.get() };
+        let callback = Callback { handle: handle.clone(), since: self.inner.iteration() };
         match self.registered(fd) {
             Some(token) => {
                 let replaced = self.inner.io.borrow_mut().set_callback(token, direction, callback);
@@ -165,9 +165,7 @@ pub(crate) fn run_callbacks(lp: &LoopRef, token: Token, readiness: Readiness) {
             let io = lp.inner.io.borrow();
             let Some(entry) = io.get(token) else { return };
             match entry.kind.callback(direction) {
-                Some(callback) if callback.since != lp.inner.iteration.get() => {
-                    callback.handle.clone()
-                }
+                Some(callback) if callback.since != lp.inner.iteration() => callback.handle.clone(),
                 _ => continue,
             }
         };

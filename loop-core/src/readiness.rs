@@ -9,6 +9,7 @@ use loop_selector::{AsSource, Event, Interest, Readiness, RegisterError, Token};
 use crate::debug::Timing;
 use crate::error::LoopError;
 use crate::guard::{self, catch_panic};
+use crate::inner::DESCRIPTORS;
 use crate::io_table::Kind;
 use crate::loop_ref::LoopRef;
 use crate::readers;
@@ -74,7 +75,10 @@ impl LoopRef {
     ) -> Result<Token, RegisterError> {
         match &mut *self.inner.selector.borrow_mut() {
             // While destructors run, a loop that is closing still has its selector.
-            Some(selector) if !self.is_closed() => selector.register(owner, interest),
+            Some(selector) if !self.is_closed() => {
+                self.inner.mark(DESCRIPTORS);
+                selector.register(owner, interest)
+            }
             _ => Err(RegisterError::new(owner, LoopError::Closed.into())),
         }
     }

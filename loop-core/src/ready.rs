@@ -61,6 +61,17 @@ impl ReadyQueue {
         self.incoming.borrow_mut().extend(Some(handle).into_iter().map(Ready::Handle));
     }
 
+    /// As [`push_handle`](Self::push_handle).
+    #[inline]
+    pub(crate) fn push_task(&self, key: TaskKey) {
+        self.incoming.borrow_mut().extend(Some(key).into_iter().map(Ready::Task));
+    }
+
+    #[inline]
+    pub(crate) fn has_incoming(&self) -> bool {
+        !self.incoming.borrow().is_empty()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.incoming.borrow().len() + self.batch.borrow().len()
     }
@@ -74,7 +85,9 @@ impl ReadyQueue {
     pub(crate) fn begin_batch(&self) -> usize {
         let mut incoming = self.incoming.borrow_mut();
         let mut batch = self.batch.borrow_mut();
-        incoming.reverse();
+        if incoming.len() > 1 {
+            incoming.reverse();
+        }
         if !batch.is_empty() {
             incoming.append(&mut batch);
         }

@@ -19,7 +19,7 @@ use crate::debug;
 use crate::error::LoopError;
 use crate::guard;
 use crate::inbox::Message;
-use crate::inner::TimerItem;
+use crate::inner::{DESCRIPTORS, TIMERS, TimerItem};
 use crate::loop_ref::LoopRef;
 use crate::readiness;
 use crate::ready::Ready;
@@ -51,6 +51,7 @@ impl Scratch {
     }
 }
 
+#[inline]
 pub(crate) fn run_once(
     lp: &LoopRef,
     scratch: &mut Scratch,
@@ -60,22 +61,34 @@ pub(crate) fn run_once(
     if lp.inner.process.is_forked() {
         return Err(LoopError::Forked);
     }
-    let counters = &lp.inner.counters;
-    counters.iterations.add(1);
-    lp.inner.iteration.set(lp.inner.iteration.get().wrapping_add(1));
+    lp.inner.counters.iterations.add(1);
+    let _beat = match lp.inner.is_quiet() && !scratch.parked {
+        true => Beat::UNWATCHED,
+        false => look_around(lp, scratch, limit)?,
+    };
+    run_ready(lp, scratch, root);
+    Ok(())
+}
+
+/// Phases 1 to 5.
+#[inline(never)]
+fn look_around(
+    lp: &LoopRef,
+    scratch: &mut Scratch,
+    limit: Option<Duration>,
+) -> Result<Beat, LoopError> {
     readiness::flush_changes(lp);
     let timeout = timeout(lp, limit);
     select(lp, scratch, timeout)?;
-    let _beat = Beat::begin(&lp.inner);
-    counters.events.add(scratch.events.len() as u64);
+    let beat = Beat::begin(&lp.inner);
+    lp.inner.counters.events.add(scratch.events.len() as u64);
     collect_inbox(lp);
     signals::collect(lp);
     if !scratch.events.is_empty() {
         lp.inner.ready.push(Ready::Events);
     }
     collect_timers(lp);
-    run_ready(lp, scratch, root);
-    Ok(())
+    Ok(beat)
 }
 
 /// Phases 1 and 3 (B-LOOP-05). The clock is read only if a timer lives.
@@ -105,18 +118,28 @@ fn timeout(lp: &LoopRef, limit: Option<Duration>) -> Option<Duration> {
 fn select(lp: &LoopRef, scratch: &mut Scratch, timeout: Option<Duration>) -> Result<(), LoopError> {
     let Scratch { events, parked, poll_every, .. } = scratch;
     events.clear();
-    let passes_over = *poll_every > 1 && lp.inner.iteration.get() % *poll_every != 0;
-    if passes_over && !*parked && !lp.inner.ready.is_empty() {
+    let inner = &lp.inner;
+    let passes_over = *poll_every > 1 && inner.iteration() % *poll_every != 0;
+    if passes_over && !*parked && !inner.ready.is_empty() {
+        inner.inbox.note_wake();
         return Ok(());
     }
     let parked = std::mem::take(parked);
     let no_time = Some(Duration::ZERO);
     let started = debug::poll_started(lp, timeout);
-    let selected = match &mut *lp.inner.selector.borrow_mut() {
-        Some(selector) if timeout == no_time && !parked && selector.registry().is_empty() => Ok(()),
+    let selected = {
+        let mut selector = inner.selector.borrow_mut();
+        let Some(selector) = &mut *selector else { return Err(LoopError::Closed) };
+        let unwatching = selector.registry().is_empty();
+        if unwatching {
+            inner.unmark(DESCRIPTORS);
+        }
+        if unwatching && timeout == no_time && !parked {
+            inner.inbox.note_wake();
+            return Ok(());
+        }
         // A waker that is parked already cannot be parked again.
-        Some(selector) => selector.select(events, if parked { no_time } else { timeout }),
-        None => return Err(LoopError::Closed),
+        selector.select(events, if parked { no_time } else { timeout })
     };
     if let Some(started) = started {
         debug::poll_finished(lp, started, timeout, events.len());
@@ -166,7 +189,7 @@ fn collect_timers(lp: &LoopRef) {
     let inner = &lp.inner;
     let count = inner.timers.borrow().len();
     if count == 0 {
-        return;
+        return inner.unmark(TIMERS);
     }
     let now = inner.ticks(inner.clock.now());
     let due = inner.due_at(now);

@@ -42,7 +42,8 @@ impl Count {
         self.0.set(self.0.get().wrapping_add(n));
     }
 
-    fn get(&self) -> u64 {
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
         self.0.get()
     }
 }

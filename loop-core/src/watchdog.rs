@@ -144,7 +144,7 @@ impl LoopRef {
             .name(format!("loop-watchdog-{}", self.inner.id))
             .spawn(move || watched.watch(limit, on_stuck))?;
         let replaced = self.inner.watchdog.replace(Some(pulse.clone()));
-        self.inner.observe(WATCHDOG, true);
+        self.inner.mark(WATCHDOG);
         if let Some(replaced) = replaced {
             replaced.end();
         }
@@ -166,7 +166,7 @@ impl Drop for Watchdog {
         let mine = inner.watchdog.borrow().as_ref().is_some_and(|p| Arc::ptr_eq(p, &self.pulse));
         if mine {
             inner.watchdog.replace(None);
-            inner.observe(WATCHDOG, false);
+            inner.unmark(WATCHDOG);
         }
     }
 }
@@ -175,9 +175,12 @@ impl Drop for Watchdog {
 pub(crate) struct Beat(Option<Arc<Pulse>>);
 
 impl Beat {
+    /// Of an iteration that nobody watches.
+    pub(crate) const UNWATCHED: Beat = Beat(None);
+
     #[inline]
     pub(crate) fn begin(inner: &Inner) -> Beat {
-        if inner.is_observed_by(WATCHDOG) { Beat::begin_now(inner) } else { Beat(None) }
+        if inner.is_marked(WATCHDOG) { Beat::begin_now(inner) } else { Beat(None) }
     }
 
     #[cold]

@@ -39,6 +39,11 @@ impl Selection {
                 return Err(unknown("workload", pattern, known_workloads(plan)));
             }
         }
+        // In the order of the families, whatever the order of the names: some spoil what others measure.
+        contests.sort_by_key(|contest| {
+            let family = contest.workload().split('/').next();
+            Workload::ALL.iter().position(|one| family == Some(one.name))
+        });
         let known = contests.iter().flat_map(|contest| contest.subjects()).map(Subject::name);
         let known: Vec<String> = known.map(str::to_owned).collect();
         for subject in &self.subjects {
@@ -141,6 +146,15 @@ mod tests {
         assert_eq!(of("std"), ["std"]);
         assert_eq!(of("loop-handle"), ["loop-handle", "loop-handle/fresh"]);
         assert_eq!(of("loop-handle/fresh"), ["loop-handle/fresh"]);
+    }
+
+    #[test]
+    fn sleeps_come_before_what_slows_the_clock_of_a_rival() {
+        let workloads = ["timers/hold", "sleep"].map(str::to_owned).into();
+        let selection = Selection { workloads, ..Selection::default() };
+        let contests = selection.contests(&PLAN).unwrap();
+        assert_eq!(contests[0].workload(), "sleep/fresh");
+        assert_eq!(contests.last().unwrap().workload(), "timers/hold");
     }
 
     #[test]

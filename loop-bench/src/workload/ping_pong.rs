@@ -10,6 +10,7 @@ use loop_core::EventLoop;
 use loop_selector::by_name;
 
 use crate::bar::Bar;
+use crate::pin::pin_peer;
 use crate::rival::echo_server::processor_time;
 use crate::rival::loop_core::{best, name};
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
@@ -82,6 +83,7 @@ fn answer(mut connection: &TcpStream) -> io::Result<bool> {
 }
 
 fn ask(mut connection: TcpStream, requests: u64) -> Result<Lap, Wrong> {
+    pin_peer();
     let (lap, right) = Lap::time(requests, || -> io::Result<bool> {
         let mut right = true;
         for n in 0..requests {

@@ -8,6 +8,7 @@ mod hook;
 mod join;
 mod member;
 mod request;
+mod running;
 mod shield;
 mod spawn;
 mod state;
@@ -21,7 +22,7 @@ pub(crate) use cell::{TaskKey, TaskTable};
 pub(crate) use request::Asked;
 pub(crate) use spawn::{add_root, remove_root};
 pub(crate) use step::{Advance, attend, attend_later, while_queued};
-pub(crate) use step::{Root, drop_all, schedule, step};
+pub(crate) use step::{Root, drop_all, step};
 pub(crate) use task_ref::find;
 pub(crate) use waker::RemoteWake;
 

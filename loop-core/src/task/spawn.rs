@@ -17,7 +17,6 @@ use crate::cancel;
 use crate::current;
 use crate::error::TaskError;
 use crate::loop_ref::LoopRef;
-use crate::ready::Ready;
 
 impl LoopRef {
     /// Starts a task: its first step is queued like a callback, and its body runs in a copy of the
@@ -66,7 +65,7 @@ impl LoopRef {
             step(self, key, &mut None);
         } else {
             let key = self.insert_task(join.clone(), Some(body), QUEUED);
-            self.inner.ready.push(Ready::Task(key));
+            self.inner.ready.push_task(key);
         }
         Task::new(join)
     }
@@ -102,7 +101,7 @@ impl LoopRef {
 pub(crate) fn add_root(lp: &LoopRef, site: &'static Location<'static>) -> TaskKey {
     let header = Header::new(&lp.inner, site, None, ROOT | UNHANDLED);
     let key = lp.insert_task(Rc::new(Join::<()>::new(header)), None, QUEUED);
-    lp.inner.ready.push(Ready::Task(key));
+    lp.inner.ready.push_task(key);
     key
 }
 

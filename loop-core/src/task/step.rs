@@ -19,7 +19,6 @@ use crate::error::{LoopAbort, PanicError, TaskError};
 use crate::guard;
 use crate::inner::Inner;
 use crate::loop_ref::LoopRef;
-use crate::ready::Ready;
 
 /// The future of a `run_until_complete`: polled in place, so that it may borrow from its caller. It
 /// stores its output itself.
@@ -42,7 +41,7 @@ pub(crate) fn schedule(inner: &Inner, key: TaskKey) {
         entry.state |= WOKEN;
     } else if entry.state & QUEUED == 0 {
         entry.state |= QUEUED;
-        inner.ready.push(Ready::Task(key));
+        inner.ready.push_task(key);
     }
 }
 
@@ -130,25 +129,32 @@ fn deliver_or_poll(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
         return deliver(lp, key, stage, root);
     }
     match poll(inner, key, &mut stage, root) {
-        Ok(Poll::Pending) => suspend(inner, key, stage),
-        ended => end(lp, key, stage, root, ended, None),
+        (Ok(Poll::Pending), woken) => suspend(inner, key, stage, woken),
+        (ended, _) => end(lp, key, stage, root, ended, None),
     }
 }
 
-/// Polls the body, with its task current and in its context.
+/// Polls the body, with its task current and in its context; and whether it has woken itself.
 #[inline(always)]
-fn poll(inner: &Inner, key: TaskKey, stage: &mut Stage, root: &mut Option<Root<'_>>) -> Polled {
-    let _current = Current::enter(inner, key);
+fn poll(
+    inner: &Inner,
+    key: TaskKey,
+    stage: &mut Stage,
+    root: &mut Option<Root<'_>>,
+) -> (Polled, bool) {
     let Stage { body, waker, values } = stage;
+    let _current = Current::enter(inner, key);
+    let running = waker.run();
     let mut context = Context::from_waker(waker.waker());
-    match body {
+    let polled = match body {
         Some(body) => {
             // Caught inside the context, so that it keeps what was written before a panic.
             let poll = AssertUnwindSafe(|| body.as_mut().poll(&mut context));
             values.run_keeping(|| panic::catch_unwind(poll))
         }
         None => poll_root(key, values, root, &mut context),
-    }
+    };
+    (polled, running.leave())
 }
 
 /// The caller of the run wants the root's panic for itself.
@@ -175,13 +181,13 @@ fn deliver(lp: &LoopRef, key: TaskKey, mut stage: Stage, root: &mut Option<Root<
         return end(lp, key, stage, root, Ok(Poll::Ready(())), Some(reason));
     }
     match poll(inner, key, &mut stage, root) {
-        Ok(Poll::Pending) => {
+        (Ok(Poll::Pending), woken) => {
             if matches!(turn, Turn::Watch) {
-                cancel::end_step(inner, key, has(inner, key, WOKEN));
+                cancel::end_step(inner, key, woken || has(inner, key, WOKEN));
             }
-            suspend(inner, key, stage);
+            suspend(inner, key, stage, woken);
         }
-        ended => end(lp, key, stage, root, ended, None),
+        (ended, _) => end(lp, key, stage, root, ended, None),
     }
 }
 
@@ -191,7 +197,7 @@ fn has(inner: &Inner, key: TaskKey, bit: u8) -> bool {
 
 /// Puts a pending task back, and into the queue if it was woken meanwhile.
 #[inline(always)]
-fn suspend(inner: &Inner, key: TaskKey, stage: Stage) {
+fn suspend(inner: &Inner, key: TaskKey, stage: Stage, woken: bool) {
     let Stage { body, waker, values } = stage;
     let mut tasks = inner.tasks.borrow_mut();
     let Some(entry) = tasks.get_mut(key) else {
@@ -199,7 +205,7 @@ fn suspend(inner: &Inner, key: TaskKey, stage: Stage) {
     };
     entry.body = body;
     entry.values = values;
-    let woken = entry.state & WOKEN != 0;
+    let woken = woken || entry.state & WOKEN != 0;
     entry.state = if woken { QUEUED } else { 0 } | entry.state & ATTEND;
     if waker.is_kept() {
         entry.waker = Some(waker);
@@ -208,7 +214,7 @@ fn suspend(inner: &Inner, key: TaskKey, stage: Stage) {
     }
     drop(tasks);
     if woken {
-        inner.ready.push(Ready::Task(key));
+        inner.ready.push_task(key);
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Wake, Waker};
 
 use super::cell::TaskKey;
+use super::running::{self, Running};
 use super::step::schedule;
 use crate::current;
 use crate::inbox::{Inbox, Message};
@@ -27,6 +28,9 @@ impl Wake for Target {
     /// At home the task joins the ready queue at once; from elsewhere a message goes through the
     /// inbox. A finished task, and a closed loop, make it a no-op (B-TASK-26, B-TASK-27).
     fn wake_by_ref(self: &Arc<Self>) {
+        if running::wake(Arc::as_ptr(self).cast()) {
+            return;
+        }
         let key = self.key();
         if !current::with_running(self.inbox.loop_id, |inner| schedule(inner, key)) {
             self.wake_idle(key);
@@ -81,6 +85,12 @@ impl TaskWaker {
 
     pub(crate) fn waker(&self) -> &Waker {
         &self.waker
+    }
+
+    /// Makes its task the running one.
+    #[inline]
+    pub(super) fn run(&self) -> Running {
+        Running::enter(Arc::as_ptr(&self.target).cast())
     }
 
     /// Whether somebody keeps a clone. If nobody does, nobody can make one meanwhile.
