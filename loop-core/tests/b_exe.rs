@@ -118,10 +118,12 @@ fn b_exe_05_after_the_shutdown_submissions_fail_and_explicit_executors_work() {
     let lp = event_loop.loop_ref();
     event_loop
         .run_until_complete(async move {
-            let running = lp.run_blocking(|| thread::sleep(Duration::from_millis(20)));
-            let waiting = spawn(running);
+            let (release, blocked) = mpsc::channel::<()>();
+            let waiting = spawn(lp.run_blocking(move || blocked.recv().unwrap()));
             yield_now().await;
-            lp.shutdown_default_executor(None).await.unwrap(); // the loop is not blocked meanwhile
+            // The loop is not blocked meanwhile: it ends what the shutdown waits for.
+            lp.call_soon(move || release.send(()));
+            lp.shutdown_default_executor(None).await.unwrap();
             waiting.await.unwrap().unwrap();
             assert!(matches!(lp.run_blocking(|| ()).await, Err(TaskError::Closed)));
             let own = ThreadPool::new(one());

@@ -11,7 +11,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use common::{
-    Call, OnDrop, Trace, for_each_backend, for_each_logged, keep, pair, reports, turn, watchdog,
+    Call, OnDrop, Sleeper, Trace, for_each_backend, for_each_logged, keep, pair, reports, turn,
+    watchdog,
 };
 use loop_core::{
     CompleteError, EventLoop, FutureError, LoopAbort, LoopError, LoopFuture, LoopRef, Signal,
@@ -611,9 +612,9 @@ fn b_loop_29_the_wakers_descriptor_is_not_a_users() {
         assert!(event_loop.remove_reader(&*ours));
         assert_eq!(log.take_changes(), [Call::Register, Call::Deregister]);
         // Removing what users registered leaves waking alone.
-        let remote = event_loop.remote();
+        let (remote, waits) = (event_loop.remote(), Sleeper::this_thread());
         let thread = std::thread::spawn(move || {
-            std::thread::sleep(20 * MS);
+            waits.wait();
             remote.stop().unwrap();
         });
         event_loop.run_forever().unwrap();

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{OnDrop, watchdog};
+use common::{OnDrop, Sleeper, watchdog};
 use loop_core::{
     LoopError, LoopRef, Runner, Signal, catch_cancelled, current_task, run, sleep, spawn, yield_now,
 };
@@ -72,9 +72,9 @@ fn b_run_09_the_first_interrupt_cancels_the_future() {
 }
 
 fn b_run_09_it_wakes_a_loop_that_waits() {
-    let id = std::process::id().to_string();
+    let (id, waits) = (std::process::id().to_string(), Sleeper::this_thread());
     let killer = std::thread::spawn(move || {
-        std::thread::sleep(20 * MS);
+        waits.wait();
         assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     });
     let error = run(pending::<()>()).unwrap_err();

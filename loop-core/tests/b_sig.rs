@@ -4,17 +4,14 @@ mod common;
 
 use std::cell::Cell;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use common::{Trace, for_each_backend, keep, reports, turn, watchdog};
+use common::{Sleeper, Trace, for_each_backend, keep, reports, turn, watchdog};
 use loop_core::{EventLoop, LoopRef, Signal};
 use loop_selector::raise;
-
-const MS: Duration = Duration::from_millis(1);
 
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -33,8 +30,9 @@ fn b_sig_01_a_signal_ends_the_wait_and_its_handler_is_a_callback() {
                 LoopRef::current().stop();
             })
             .unwrap();
-        let thread = thread::spawn(|| {
-            thread::sleep(10 * MS);
+        let waits = Sleeper::this_thread();
+        let thread = thread::spawn(move || {
+            waits.wait();
             raise(Signal::USR1).unwrap(); // on this thread, which is not the loop's
         });
         event_loop.run_forever().unwrap();
@@ -216,31 +214,20 @@ fn child_dies_by_signal() {
     raise(signal).unwrap();
 }
 
-fn wait_for(mut child: Child) -> Option<i32> {
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(10) {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.signal();
-        }
-        thread::sleep(MS);
-    }
-    child.kill().unwrap();
-    panic!("the child survived");
-}
-
 // tokio-rs/tokio#7905, denoland/deno#22724: the disposition was not restored.
 #[test]
 fn s25_the_default_action_is_back_when_a_handler_or_its_loop_is_gone() {
+    let _watchdog = watchdog();
     for (name, number) in [("TERM", 15), ("INT", 2)] {
         for way in ["remove", "drop"] {
-            let child = Command::new(std::env::current_exe().unwrap())
+            let status = Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "child_dies_by_signal", "--nocapture"])
                 .env("LOOP_CORE_CHILD", format!("{name} {way}"))
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
-                .spawn()
+                .status()
                 .unwrap();
-            assert_eq!(wait_for(child), Some(number), "{name}, {way}");
+            assert_eq!(status.signal(), Some(number), "{name}, {way}");
         }
     }
 }

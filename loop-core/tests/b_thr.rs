@@ -13,10 +13,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Trace, for_each_backend, for_each_logged, pair, reports, turn, watchdog};
+use common::{Sleeper, Trace, for_each_backend, for_each_logged, pair, reports, turn, watchdog};
 use loop_core::{EventLoop, LoopRef, Remote, Sleep, sleep};
-
-const MS: Duration = Duration::from_millis(1);
 
 thread_local! {
     /// What ran on this thread, in order.
@@ -32,9 +30,9 @@ fn b_thr_01_a_call_wakes_a_loop_that_waits_for_ever() {
     for_each_backend(|builder| {
         let mut event_loop = builder.build().unwrap();
         let remote = event_loop.remote();
-        let here = thread::current().id();
+        let (here, waits) = (thread::current().id(), Sleeper::this_thread());
         let thread = thread::spawn(move || {
-            thread::sleep(10 * MS); // the loop very likely waits by now; either way it must end
+            waits.wait();
             let stop = remote.clone();
             remote
                 .call_soon(move || {
@@ -227,9 +225,9 @@ fn b_thr_07_a_remote_that_outlives_its_loop_is_harmless() {
 fn b_thr_09_stop_from_another_thread_ends_the_run_after_that_iteration() {
     for_each_backend(|builder| {
         let mut event_loop = builder.build().unwrap();
-        let remote = event_loop.remote();
+        let (remote, waits) = (event_loop.remote(), Sleeper::this_thread());
         let thread = thread::spawn(move || {
-            thread::sleep(5 * MS);
+            waits.wait();
             remote.stop().unwrap();
         });
         event_loop.run_forever().unwrap();
@@ -391,7 +389,7 @@ fn s13_a_busy_loop_gets_all_calls_and_is_woken_again_later() {
                 })
             })
             .collect();
-        let remote = event_loop.remote();
+        let (remote, waits) = (event_loop.remote(), Sleeper::this_thread());
         event_loop.call_soon(move || {
             start.wait();
             // Busy until all calls are queued.
@@ -399,7 +397,7 @@ fn s13_a_busy_loop_gets_all_calls_and_is_woken_again_later() {
                 thread.join().unwrap();
             }
             thread::spawn(move || {
-                thread::sleep(50 * MS); // the loop is idle by then
+                waits.wait(); // for the loop to be idle
                 remote.stop().unwrap();
             });
         });

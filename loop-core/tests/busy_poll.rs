@@ -6,10 +6,11 @@ use std::cell::Cell;
 use std::io::{Read, Write};
 use std::num::NonZeroU32;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use common::{Call, LogSelector, pair, watchdog};
+use common::{Call, LogSelector, Sleeper, pair, watchdog};
 use loop_core::{EventLoop, sleep, yield_now};
 use loop_selector::available;
 
@@ -19,8 +20,14 @@ fn is_zero(call: &Call) -> bool {
     matches!(call, Call::Select { timeout: Some(Duration::ZERO), .. })
 }
 
-/// Answers one byte after a wait of the peer's, and returns the selector's calls meanwhile.
-fn calls_of_one_answer(name: &str, busy: Duration, peer_waits: Duration) -> Vec<Call> {
+/// When the peer answers.
+enum Answer {
+    WhileItLooks,
+    WhileItWaits,
+}
+
+/// Answers one byte, and returns the selector's calls meanwhile.
+fn calls_of_one_answer(name: &str, busy: Duration, answer: Answer) -> Vec<Call> {
     let (selector, log) = LogSelector::new(name);
     let mut event_loop = EventLoop::builder().selector(selector).busy_poll(busy).build().unwrap();
     let (ours, mut theirs) = pair();
@@ -31,12 +38,20 @@ fn calls_of_one_answer(name: &str, busy: Duration, peer_waits: Duration) -> Vec<
             lp.stop();
         })
         .unwrap();
+    log.take();
+    let (sleeper, looks) = (Sleeper::this_thread(), log.waits.clone());
     let peer = thread::spawn(move || {
-        thread::sleep(peer_waits);
+        match answer {
+            Answer::WhileItLooks => {
+                while looks.load(Ordering::Relaxed) < 3 {
+                    thread::yield_now();
+                }
+            }
+            Answer::WhileItWaits => sleeper.wait(),
+        }
         theirs.write_all(b"x").unwrap();
         theirs
     });
-    log.take();
     event_loop.run_forever().unwrap();
     drop(peer.join().unwrap());
     let mut calls = log.take();
@@ -48,13 +63,13 @@ fn calls_of_one_answer(name: &str, busy: Duration, peer_waits: Duration) -> Vec<
 fn a_busy_loop_asks_without_waiting_and_then_waits() {
     let _watchdog = watchdog();
     for name in available() {
-        let calls = calls_of_one_answer(name, Duration::ZERO, 5 * MS);
+        let calls = calls_of_one_answer(name, Duration::ZERO, Answer::WhileItWaits);
         assert!(!calls.iter().any(is_zero), "{name}: off unless it is asked for: {calls:?}");
         // The answer comes while it looks.
-        let calls = calls_of_one_answer(name, Duration::from_secs(10), 5 * MS);
+        let calls = calls_of_one_answer(name, Duration::from_secs(10), Answer::WhileItLooks);
         assert!(calls.iter().all(is_zero) && calls.len() > 1, "{name}: {}", calls.len());
         // The answer comes when it has given up.
-        let calls = calls_of_one_answer(name, MS, 30 * MS);
+        let calls = calls_of_one_answer(name, MS, Answer::WhileItWaits);
         let looks = calls.iter().take_while(|call| is_zero(call)).count();
         assert!(looks >= 1 && looks < calls.len(), "{name}: {looks} of {}", calls.len());
     }

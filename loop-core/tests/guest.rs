@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{OnDrop, Trace, for_each_backend, pair, turn, virtual_loop, watchdog};
+use common::{OnDrop, Sleeper, Trace, for_each_backend, pair, turn, virtual_loop, watchdog};
 use loop_core::{Builder, EventLoop, HostWaker, LoopError, LoopRef, Turn, run, sleep, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -101,9 +101,11 @@ fn a_threads_call_ends_the_hosts_endless_poll() {
         assert_eq!(event_loop.prepare_wait(), None, "nothing is there to wait for");
         for round in 0..20 {
             let remote = event_loop.remote();
-            let lp = event_loop.loop_ref();
+            let (lp, host) = (event_loop.loop_ref(), Sleeper::this_thread());
             let task = event_loop.spawn(async move {
-                lp.run_blocking(move || thread::sleep(MS * (round % 3))).await.unwrap();
+                // At once, or while the host waits.
+                let job = move || (0..round % 3).for_each(|_| host.wait());
+                lp.run_blocking(job).await.unwrap();
             });
             let called = thread::spawn(move || {
                 remote.call_soon(|| ()).unwrap();
@@ -248,10 +250,10 @@ fn calloop_hosts_it() {
                 Ok(PostAction::Continue)
             })
             .unwrap();
-        let remote = event_loop.remote();
-        let task = event_loop.spawn(async {
+        let (remote, sleeper) = (event_loop.remote(), Sleeper::this_thread());
+        let task = event_loop.spawn(async move {
             sleep(3 * MS).await;
-            LoopRef::current().run_blocking(|| thread::sleep(2 * MS)).await.unwrap();
+            LoopRef::current().run_blocking(move || sleeper.wait()).await.unwrap();
             LoopRef::current().stop();
         });
         let caller = thread::spawn(move || remote.call_soon(|| ()).unwrap());
@@ -279,7 +281,7 @@ fn tokio_hosts_it() {
 
     for_each_pollable(|mut event_loop| {
         let (ours, mut theirs) = pair();
-        let remote = event_loop.remote();
+        let (remote, sleeper) = (event_loop.remote(), Sleeper::this_thread());
         let task = event_loop.spawn(async move {
             let lp = LoopRef::current();
             sleep(2 * MS).await;
@@ -290,7 +292,7 @@ fn tokio_hosts_it() {
                 (&*ours).read_exact(&mut read).unwrap();
                 assert_eq!(read, [byte]);
             }
-            lp.run_blocking(|| thread::sleep(MS)).await.unwrap();
+            lp.run_blocking(move || sleeper.wait()).await.unwrap();
             lp.stop();
         });
         let host = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -336,13 +338,13 @@ fn a_host_that_cannot_poll_is_called_back() {
         let (ours, mut theirs) = pair();
         let (post, posted) = mpsc::channel();
         let waker = HostWaker::new(&event_loop, move || post.send(()).unwrap()).unwrap();
-        let remote = event_loop.remote();
+        let (remote, sleeper) = (event_loop.remote(), Sleeper::this_thread());
         let task = event_loop.spawn(async move {
             let lp = LoopRef::current();
             sleep(2 * MS).await;
             theirs.write_all(b"x").unwrap();
             lp.readable(&ours).await.unwrap();
-            lp.run_blocking(|| thread::sleep(MS)).await.unwrap();
+            lp.run_blocking(move || sleeper.wait()).await.unwrap();
         });
         let caller = thread::spawn(move || remote.call_soon(|| ()).unwrap());
         let mut calls = 0;

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Trace, pair, watchdog};
+use common::{Sleeper, Trace, pair, watchdog};
 use loop_core::sync::{Lock, Queue};
 use loop_core::{
     AutoJump, Clock, EventLoop, LoopError, LoopFuture, Runner, Signal, current_task,
@@ -140,8 +140,9 @@ fn time_does_not_jump_while_a_remote_lives() {
         event_loop.call_later(HOUR, move || log.push("an hour"));
         let answer: LoopFuture<&str> = event_loop.create_future();
         SLOT.set(Some(answer.clone()));
+        let waits = Sleeper::this_thread();
         let thread = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(5));
+            waits.wait();
             let set = || SLOT.take().unwrap().set_result("called").unwrap();
             remote.call_soon(set).unwrap();
         });
@@ -306,8 +307,9 @@ fn a_registered_descriptor_is_waited_for() {
     let (ours, theirs): (Rc<UnixStream>, _) = pair();
     let lp = event_loop.loop_ref();
     event_loop.add_reader(&ours, move || lp.stop()).unwrap();
+    let waits = Sleeper::this_thread();
     let thread = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(5));
+        waits.wait();
         (&theirs).write_all(b"x").unwrap();
         theirs
     });

@@ -2,11 +2,16 @@
 #![allow(dead_code)] // Each test binary uses some of it.
 
 use std::cell::{Cell, RefCell};
+#[cfg(target_os = "linux")]
+use std::fs::{read_link, read_to_string};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
+#[cfg(target_os = "linux")]
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use loop_core::{
@@ -28,6 +33,38 @@ pub fn watchdog() -> Watchdog {
         }
     });
     Watchdog(alive)
+}
+
+/// A thread, seen from others: they can wait until it sleeps in a system call, as a loop does that has nothing
+/// to do.
+#[derive(Clone)]
+pub struct Sleeper(#[cfg(target_os = "linux")] PathBuf);
+
+impl Sleeper {
+    /// The thread that calls.
+    pub fn this_thread() -> Sleeper {
+        #[cfg(target_os = "linux")]
+        return Sleeper(
+            Path::new("/proc").join(read_link("/proc/thread-self").unwrap()).join("stat"),
+        );
+        #[cfg(not(target_os = "linux"))]
+        return Sleeper();
+    }
+
+    /// Returns once it sleeps. Where threads cannot be looked at, once it has very likely had the time to.
+    pub fn wait(&self) {
+        #[cfg(target_os = "linux")]
+        loop {
+            let stat = read_to_string(&self.0).unwrap();
+            // The state stands behind the name, which may have anything in it.
+            if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')) {
+                return;
+            }
+            std::thread::yield_now();
+        }
+        #[cfg(not(target_os = "linux"))]
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Runs a test on a loop of each backend.
@@ -129,6 +166,8 @@ pub enum Call {
 pub struct Log {
     calls: Rc<RefCell<Vec<Call>>>,
     pub modify_fails: Rc<Cell<bool>>,
+    /// How many waits have begun, for other threads to see.
+    pub waits: Arc<AtomicUsize>,
 }
 
 impl Log {
@@ -200,6 +239,7 @@ impl Selector for LogSelector {
     }
 
     fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        self.log.waits.fetch_add(1, Ordering::Relaxed);
         let result = self.inner.select(events, timeout);
         self.note(Call::Select { timeout, events: events.len() });
         result
