@@ -212,6 +212,37 @@ fn b_tg_06_a_request_from_outside_cancels_the_children_and_goes_on() {
     }
 }
 
+/// A group that has passed a request on waits to be dropped. It must not hurry those who still clean up.
+#[test]
+fn b_tg_06_the_request_that_it_passes_on_waits_for_the_clean_ups_beside_it() {
+    for child in [false, true] {
+        let (mut event_loop, clock) = virtual_loop();
+        let trace = Trace::new();
+        let log = trace.clone();
+        let task = event_loop.spawn(async move {
+            let group = TaskGroup::scope(async |group| {
+                if child {
+                    group.spawn(pending::<Result<(), &str>>());
+                }
+                pending::<Result<(), &str>>().await
+            });
+            let beside = on_cancel(pending::<()>(), async {
+                sleep(MS).await;
+                log.push("cleaned up");
+            });
+            futures::join!(group, beside).0
+        });
+        turns(&mut event_loop, 2);
+        task.cancel();
+        turns(&mut event_loop, 6);
+        assert!(!task.is_done(), "{child}: the clean-up takes its time");
+        clock.advance(MS);
+        turns(&mut event_loop, 6);
+        assert!(task.is_cancelled());
+        assert_eq!(trace.take(), ["cleaned up"], "{child}");
+    }
+}
+
 #[test]
 fn b_tg_07_with_errors_of_children_they_are_returned_and_the_request_arrives_later() {
     let mut event_loop = new_loop();

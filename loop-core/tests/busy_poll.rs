@@ -137,8 +137,9 @@ fn b_loop_07_a_loop_may_be_told_to_ask_in_every_nth_iteration_only() {
         let waits = log.take_waits().len();
         assert!(waits <= limit && waits >= 100 / every as usize, "{every}: {waits}");
         assert_eq!(seen.get(), 1, "I/O is not starved");
-        // With nothing ready it waits as ever.
-        event_loop.run_until_complete(sleep(MS)).unwrap();
-        assert!(log.take_waits().iter().any(|(timeout, _)| !timeout.is_zero()));
+        // With nothing ready it waits as ever, unless the time is over before it comes to that.
+        while log.take_waits().iter().all(|(timeout, _)| timeout.is_zero()) {
+            event_loop.run_until_complete(sleep(MS)).unwrap();
+        }
     }
 }

@@ -251,11 +251,13 @@ impl Here {
         request.target == self.tree.borrow().id(self.node)
     }
 
-    /// Passes a request outward, to be dropped by whoever acts on it.
+    /// Passes a request outward, to be dropped by whoever acts on it. Until then nobody is to ask this node: it
+    /// acts no more.
     pub(crate) fn pass(&self, mut request: Request) {
         request.stands = true;
         {
             let mut tree = self.tree.borrow_mut();
+            tree.node_mut(self.node).live = false;
             let parent = tree.node(self.node).parent;
             tree.give_back(parent, request);
         }

@@ -219,6 +219,8 @@ where
             if !here.is_own(&request) {
                 here.hold(request);
             }
+            // There is no body that would have to be asked.
+            shared.set_place(None);
             shared.end();
         }
         if this.future.is_some() {
