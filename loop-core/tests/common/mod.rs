@@ -20,14 +20,17 @@ use loop_core::{
 };
 use loop_selector::{Events, Registry, Waker, available, by_name};
 
-/// Ends the process if it is not dropped within 20 s: a hang becomes a failure with a name.
+/// Ends the process if it is not dropped within a minute, or within `LOOP_TEST_WATCHDOG` seconds: a hang becomes
+/// a failure with a name.
 pub struct Watchdog(#[allow(dead_code)] mpsc::Sender<()>);
 
 pub fn watchdog() -> Watchdog {
     let name = std::thread::current().name().unwrap_or("main").to_owned();
+    let patience = std::env::var("LOOP_TEST_WATCHDOG").ok().and_then(|text| text.parse().ok());
+    let patience = Duration::from_secs(patience.unwrap_or(60));
     let (alive, gone) = mpsc::channel::<()>();
     std::thread::spawn(move || {
-        if gone.recv_timeout(Duration::from_secs(20)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if gone.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
             eprintln!("{name} hangs");
             std::process::abort();
         }
