@@ -86,6 +86,7 @@ mod probe;
 mod process;
 mod registration;
 mod registry;
+mod room;
 mod selector;
 mod signal;
 mod source;

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use crate::error::RegisterError;
 use crate::event::Event;
 use crate::interest::{Interest, Readiness};
+use crate::room::make_room;
 use crate::source::{AsSource, Held};
 use crate::token::Token;
 
@@ -28,10 +29,20 @@ pub struct Registry {
     backend: &'static str,
 }
 
-#[derive(Debug, Default)]
-struct Slot {
-    generation: u32,
-    entry: Option<Entry>,
+#[derive(Debug)]
+enum Slot {
+    /// With the generation of its next entry.
+    Vacant(u32),
+    Taken(Entry),
+}
+
+impl Slot {
+    fn entry(&self) -> Option<&Entry> {
+        match self {
+            Slot::Vacant(_) => None,
+            Slot::Taken(entry) => Some(entry),
+        }
+    }
 }
 
 /// One registration.
@@ -84,40 +95,39 @@ impl Registry {
             let error = self.sign(io::Error::new(io::ErrorKind::AlreadyExists, text));
             return Err(RegisterError::new(source.into_owner(), error));
         }
-        let index = self.vacant();
-        let slot = &mut self.slots[index as usize];
-        let entry =
-            Entry { token: Token::new(index, slot.generation), interest: Some(interest), source };
+        let (index, generation) = self.vacant();
+        let token = Token::new(index, generation);
+        let entry = Entry { token, interest: Some(interest), source };
         if let Err(error) = arm(&entry) {
             return Err(RegisterError::new(entry.into_owner(), error));
         }
-        let token = entry.token;
-        slot.entry = Some(entry);
+        self.slots[index as usize] = Slot::Taken(entry);
         // The slot is taken only now, so that `arm` may fail, or panic, without a trace.
         self.free.pop();
         self.by_fd.insert(fd, index);
         Ok(token)
     }
 
-    /// The slot that the next entry gets: the last of the free list, which is never empty after.
-    fn vacant(&mut self) -> u32 {
+    /// The slot that the next entry gets, and its generation: the last of the free list, which is never
+    /// empty after.
+    fn vacant(&mut self) -> (u32, u32) {
         if let Some(&index) = self.free.last() {
-            return index;
+            if let Slot::Vacant(generation) = self.slots[index as usize] {
+                return (index, generation);
+            }
         }
         // A slot is a descriptor's, or was retired after 2^32 registrations: there are not 2^32.
         let index = u32::try_from(self.slots.len()).expect("fewer than 2^32 slots");
-        if self.slots.len() == self.slots.capacity() {
-            // A quarter more and not twice as many: half of a large table would lie idle.
-            self.slots.reserve_exact(self.slots.len() / 4 + 16);
-        }
-        self.slots.push(Slot::default());
+        let wanted = self.slots.len() + 1;
+        make_room(&mut self.slots, wanted);
+        self.slots.push(Slot::Vacant(0));
         self.free.push(index);
-        index
+        (index, 0)
     }
 
     /// The entry, unless the token's registration is over.
     pub fn get(&self, token: Token) -> Option<&Entry> {
-        let entry = self.slots.get(token.index() as usize)?.entry.as_ref()?;
+        let entry = self.slots.get(token.index() as usize)?.entry()?;
         (entry.token == token).then_some(entry)
     }
 
@@ -145,12 +155,12 @@ impl Registry {
     /// The token under which a descriptor's number is registered.
     pub fn by_fd(&self, fd: RawFd) -> Option<Token> {
         let index = *self.by_fd.get(&fd)?;
-        self.slots[index as usize].entry.as_ref().map(|entry| entry.token)
+        self.slots[index as usize].entry().map(|entry| entry.token)
     }
 
     /// The entries, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.slots.iter().filter_map(|slot| slot.entry.as_ref())
+        self.slots.iter().filter_map(Slot::entry)
     }
 
     /// How many registrations there are, silent ones included.
@@ -168,9 +178,8 @@ impl Registry {
     /// # Errors
     /// `NotFound` if the token's registration is over.
     pub fn set_interest(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        let slot = self.slots.get_mut(token.index() as usize);
-        match slot.and_then(|slot| slot.entry.as_mut()) {
-            Some(entry) if entry.token == token => {
+        match self.slots.get_mut(token.index() as usize) {
+            Some(Slot::Taken(entry)) if entry.token == token => {
                 entry.interest = interest;
                 Ok(())
             }
@@ -183,15 +192,16 @@ impl Registry {
     /// # Errors
     /// `NotFound` if the token's registration is over.
     pub fn remove(&mut self, token: Token) -> io::Result<Entry> {
-        let slot = self.slots.get_mut(token.index() as usize);
-        let slot = slot.filter(|slot| slot.entry.as_ref().is_some_and(|e| e.token == token));
-        let Some((slot, entry)) = slot.and_then(|s| s.entry.take().map(|entry| (s, entry))) else {
-            return Err(self.unknown(token));
+        let slot = match self.slots.get_mut(token.index() as usize) {
+            Some(slot) if slot.entry().is_some_and(|entry| entry.token == token) => slot,
+            _ => return Err(self.unknown(token)),
         };
-        self.by_fd.remove(&entry.fd());
         // A slot whose generations are used up is retired, so that no token ever comes back.
-        if let Some(next) = slot.generation.checked_add(1) {
-            slot.generation = next;
+        let next = token.generation().checked_add(1);
+        let taken = std::mem::replace(slot, Slot::Vacant(next.unwrap_or(u32::MAX)));
+        let Slot::Taken(entry) = taken else { unreachable!("it has just been seen there") };
+        self.by_fd.remove(&entry.fd());
+        if next.is_some() {
             self.free.push(token.index());
         }
         Ok(entry)
@@ -216,7 +226,7 @@ pub(crate) struct View<'a>(&'a [Slot]);
 
 impl View<'_> {
     pub(crate) fn event(self, token: Token, readiness: Readiness) -> Option<Event> {
-        let entry = self.0.get(token.index() as usize)?.entry.as_ref()?;
+        let entry = self.0.get(token.index() as usize)?.entry()?;
         if entry.token != token {
             return None;
         }
@@ -298,7 +308,7 @@ mod tests {
         let mut registry = Registry::new();
         let first = registry.insert(source(), Interest::READ).unwrap();
         registry.remove(first).unwrap();
-        registry.slots[0].generation = u32::MAX;
+        registry.slots[0] = Slot::Vacant(u32::MAX);
         let last = registry.insert(source(), Interest::READ).unwrap();
         assert_eq!((last.index(), last.generation()), (0, u32::MAX));
         registry.remove(last).unwrap();

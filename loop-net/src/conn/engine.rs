@@ -1,6 +1,5 @@
 //! The engine: moves bytes between a socket and a protocol when the loop says so.
 
-use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -12,7 +11,9 @@ use loop_core::{
     ExceptionContext, Failure, IoHandler, LoopFuture, LoopRef, PanicError, Readiness, Token,
 };
 
+use super::accepted::Accepted;
 use super::gather::Gather;
+use super::hooks::Called;
 use super::info::Info;
 use super::state::{Actions, State};
 use super::write_buf::WriteBuf;
@@ -38,6 +39,8 @@ impl Marks {
 pub(crate) struct Shared {
     pub(crate) lp: LoopRef,
     pub(crate) gather: Gather,
+    /// Our address of the latest connection: those of a server have one in common.
+    local: RefCell<Rc<SockAddr>>,
     /// Tasks that wait for an empty buffer, or with a lent socket to write; the connections are only
     /// compared.
     waiting: RefCell<Vec<(*const Conn, Waker)>>,
@@ -45,7 +48,17 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(lp: LoopRef) -> Rc<Self> {
-        Rc::new(Shared { lp, gather: Gather::new(), waiting: RefCell::default() })
+        let local = RefCell::new(Rc::new(SockAddr::Unnamed));
+        Rc::new(Shared { lp, gather: Gather::new(), local, waiting: RefCell::default() })
+    }
+
+    /// One of our addresses, in memory that it shares with the one before if they are the same.
+    pub(super) fn local(&self, addr: SockAddr) -> Rc<SockAddr> {
+        let mut latest = self.local.borrow_mut();
+        if **latest != addr {
+            *latest = Rc::new(addr);
+        }
+        latest.clone()
     }
 
     /// Reports a panic of user code that concerns a connection.
@@ -57,6 +70,12 @@ impl Shared {
     }
 }
 
+/// What few connections have: other marks than the usual ones, or what they were lost by.
+struct Rare {
+    marks: Cell<Marks>,
+    error: Cell<Option<NetError>>,
+}
+
 /// A connection. The loop owns it through its registration, from `connection_made` to the loss; the
 /// queued call of `connection_lost` is its last owner. Then its fields go in this order: the socket is
 /// closed, the protocol dropped, the owner told (B-TRN-05). What few connections have is in boxes, for
@@ -66,12 +85,10 @@ pub(crate) struct Conn {
     /// Empty while one of its hooks runs.
     pub(super) protocol: Cell<Option<Box<dyn AnyProtocol>>>,
     /// The server that accepted it hears of the end when this is dropped.
-    _owner: Option<Box<dyn Any>>,
+    _accepted: Option<Accepted>,
     token: Cell<Option<Token>>,
     pub(super) buf: RefCell<WriteBuf>,
-    /// Only if others than the usual ones were set.
-    marks: OnceCell<Box<Cell<Marks>>>,
-    error: Cell<Option<Box<NetError>>>,
+    rare: OnceCell<Box<Rare>>,
     pub(super) info: Rc<Info>,
 }
 
@@ -82,11 +99,11 @@ impl Conn {
         shared: &Rc<Shared>,
         socket: Socket,
         protocol: Box<dyn AnyProtocol>,
-        owner: Option<Box<dyn Any>>,
+        accepted: Option<Accepted>,
         made: Option<LoopFuture<()>>,
     ) -> Rc<Conn> {
         let between = (socket.local_addr(), socket.peer_addr());
-        Self::start_between(shared, socket, between, protocol, owner, made)
+        Self::start_between(shared, socket, between, protocol, accepted, made)
     }
 
     /// [`start`](Self::start) with addresses, ours and the peer's, that the socket does not know.
@@ -95,21 +112,21 @@ impl Conn {
         socket: Socket,
         (local, peer): (SockAddr, SockAddr),
         mut protocol: Box<dyn AnyProtocol>,
-        owner: Option<Box<dyn Any>>,
+        accepted: Option<Accepted>,
         made: Option<LoopFuture<()>>,
     ) -> Rc<Conn> {
         let mut state = State::of(socket.kind());
         state.set_own_buffer(protocol.buffered().is_some());
         let info = Info::new(shared.clone(), local, peer);
+        info.room.set(Gather::room_for(Marks::DEFAULT.high));
         let conn = Rc::new_cyclic(|me| Conn {
             info: Rc::new(info.of_conn(me.clone(), state)),
             socket,
             protocol: Cell::new(Some(protocol)),
-            _owner: owner,
+            _accepted: accepted,
             token: Cell::new(None),
             buf: RefCell::default(),
-            marks: OnceCell::new(),
-            error: Cell::new(None),
+            rare: OnceCell::new(),
         });
         let starting = conn.clone();
         shared.lp.call_soon(move || {
@@ -124,11 +141,18 @@ impl Conn {
 
     #[inline]
     pub(super) fn marks(&self) -> Marks {
-        self.marks.get().map_or(Marks::DEFAULT, |marks| marks.get())
+        self.rare.get().map_or(Marks::DEFAULT, |rare| rare.marks.get())
     }
 
     pub(super) fn set_marks(&self, marks: Marks) {
-        self.marks.get_or_init(|| Box::new(Cell::new(marks))).set(marks);
+        self.info.room.set(Gather::room_for(marks.high));
+        self.rare().marks.set(marks);
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(|| {
+            Box::new(Rare { marks: Cell::new(Marks::DEFAULT), error: Cell::new(None) })
+        })
     }
 
     #[inline]
@@ -199,7 +223,7 @@ impl Conn {
 
     pub(super) fn end(&self, error: NetError) {
         if !self.state().is_lost() {
-            self.error.set(Some(Box::new(error)));
+            self.rare().error.set(Some(error));
             self.advance(State::lose);
         }
     }
@@ -305,9 +329,9 @@ impl Conn {
     }
 
     fn lost(&self) {
-        let error = self.error.take();
-        let called = self.call(|protocol| protocol.connection_lost(error.as_deref()));
-        if let Some(Err(panic)) = called {
+        let error = self.rare.get().and_then(|rare| rare.error.take());
+        let called = self.call(|protocol| protocol.connection_lost(error.as_ref()));
+        if let Some(Called { result: Err(panic), .. }) = called {
             self.report("connection_lost failed", panic.into_error());
         }
     }

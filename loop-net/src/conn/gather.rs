@@ -24,16 +24,21 @@ impl Gather {
         Gather { bytes: RefCell::default(), owner: Cell::new(ptr::null()), room: Cell::new(0) }
     }
 
-    /// Begins to gather for a connection, up to `most` bytes with nothing but a copy: nothing is buffered
-    /// and nothing but writes is expected. `false` if another hook gathers already.
+    /// The room for a connection with this high-water mark. What is gathered so never makes the buffer too
+    /// large to keep.
+    pub(super) fn room_for(high: usize) -> u32 {
+        high.min(KEEP / 2) as u32 + 1
+    }
+
+    /// Begins to gather for a connection: with nothing but a copy as long as nothing is buffered and nothing
+    /// but writes is expected. `false` if another hook gathers already.
     #[inline]
-    pub(super) fn begin(&self, info: &Info, most: Option<usize>) -> bool {
+    pub(super) fn begin(&self, info: &Info) -> bool {
         if !self.owner.get().is_null() {
             return false;
         }
         self.owner.set(info);
-        // What is gathered so never makes the buffer too large to keep.
-        self.room.set(most.map_or(0, |most| most.min(KEEP / 2) + 1));
+        self.room.set(if info.state.get().is_quiet() { info.room.get() as usize } else { 0 });
         true
     }
 

@@ -6,6 +6,13 @@ use super::engine::Conn;
 use crate::protocol::AnyProtocol;
 use crate::protocol_ref::ProtocolBusy;
 
+/// What came of a hook.
+pub(super) struct Called<R> {
+    pub(super) result: Result<R, HeldPanic>,
+    /// It did nothing to its connection but small writes, which are all sent: nothing else fell due.
+    pub(super) calm: bool,
+}
+
 impl Conn {
     /// Calls a hook, then whatever fell due meanwhile. `None` if one runs already or the protocol is
     /// gone.
@@ -14,33 +21,35 @@ impl Conn {
         &self,
         f: impl FnOnce(&mut dyn AnyProtocol) -> R,
     ) -> Option<Result<R, PanicError>> {
-        let result = self.call(f)?.map_err(HeldPanic::into_error);
-        if self.is_unsettled() {
-            self.settle();
-        }
+        let result = self.call(f)?.result.map_err(HeldPanic::into_error);
+        self.settle();
         Some(result)
     }
 
-    /// Calls into the protocol, with it taken out of its slot, sends what it wrote, and puts it back.
-    #[inline]
-    pub(super) fn call<R>(
-        &self,
-        f: impl FnOnce(&mut dyn AnyProtocol) -> R,
-    ) -> Option<Result<R, HeldPanic>> {
+    /// Calls into the protocol, with it taken out of its slot, puts it back, and sends what it wrote.
+    #[inline(always)]
+    pub(super) fn call<R>(&self, f: impl FnOnce(&mut dyn AnyProtocol) -> R) -> Option<Called<R>> {
         let mut protocol = self.protocol.take()?;
         let gather = &self.shared().gather;
-        let quiet = self.state().is_quiet();
-        let gathers = gather.begin(&self.info, quiet.then(|| self.marks().high));
-        let result = hold_panic(|| f(&mut *protocol));
-        if gathers {
-            self.send_gathered();
-            gather.end();
+        if !gather.begin(&self.info) {
+            let result = hold_panic(|| f(&mut *protocol));
+            self.put_back(protocol);
+            return Some(Called { result, calm: false });
         }
+        let result = hold_panic(|| f(&mut *protocol));
+        self.put_back(protocol);
+        let calm = self.send_gathered();
+        gather.end();
+        Some(Called { result, calm })
+    }
+
+    /// Behind a hook, which may have put another one there.
+    #[inline(always)]
+    fn put_back(&self, protocol: Box<dyn AnyProtocol>) {
         let newer = self.protocol.replace(Some(protocol));
         if newer.is_some() {
             drop(self.protocol.replace(newer));
         }
-        Some(result)
     }
 
     /// The protocol, out of its slot, which another one must fill. `None` while one of its hooks runs.
@@ -72,7 +81,7 @@ impl Conn {
                 self.note(|state| state.set_told_full(full));
                 if full { protocol.pause_writing() } else { protocol.resume_writing() }
             });
-            match called.map(|result| result.map_err(HeldPanic::into_error)) {
+            match called.map(|called| called.result.map_err(HeldPanic::into_error)) {
                 Some(Ok(())) => {}
                 Some(Err(panic)) if full => self.report("pause_writing failed", panic),
                 Some(Err(panic)) => self.report("resume_writing failed", panic),
@@ -90,8 +99,8 @@ impl Conn {
         &self,
         f: impl FnOnce(&mut dyn AnyProtocol) -> R,
     ) -> Result<R, ProtocolBusy> {
-        let result = self.call(f).ok_or(ProtocolBusy::Running)?;
+        let called = self.call(f).ok_or(ProtocolBusy::Running)?;
         self.settle();
-        Ok(result.unwrap_or_else(|panic| panic.resume()))
+        Ok(called.result.unwrap_or_else(|panic| panic.resume()))
     }
 }

@@ -12,7 +12,7 @@ use crate::sock_addr::SockAddr;
 use crate::transport::WriteState;
 
 /// From this one on each dropped write is reported (B-TRN-18).
-const REPORT_REFUSED: u32 = 5;
+const REPORT_REFUSED: u16 = 5;
 
 /// What is known of a connection also when it is gone (B-TRN-36): all that a transport holds.
 pub(crate) struct Info {
@@ -21,22 +21,26 @@ pub(crate) struct Info {
     pub(crate) shared: Rc<Shared>,
     /// The connection's.
     pub(super) state: Cell<State>,
-    pub(crate) local: SockAddr,
+    pub(crate) local: Rc<SockAddr>,
     pub(crate) peer: SockAddr,
+    /// What [`Gather`](super::gather::Gather) may take without a look at the marks.
+    pub(super) room: Cell<u32>,
     /// Writes that came too late.
-    refused: Cell<u32>,
+    refused: Cell<u16>,
     /// Only if it goes through another transport.
     pub(crate) layered: Option<Box<Layered>>,
 }
 
 impl Info {
     pub(crate) fn new(shared: Rc<Shared>, local: SockAddr, peer: SockAddr) -> Self {
+        let local = shared.local(local);
         Info {
             conn: Weak::new(),
             shared,
             state: Cell::new(State::new()),
             local,
             peer,
+            room: Cell::new(0),
             refused: Cell::new(0),
             layered: None,
         }
@@ -50,7 +54,7 @@ impl Info {
     /// Of a transport on top of another one.
     #[cfg(feature = "tls")]
     pub(crate) fn on_top_of(lower: &Info, layered: Layered) -> Self {
-        let (local, peer) = (lower.local.clone(), lower.peer.clone());
+        let (local, peer) = (SockAddr::clone(&lower.local), lower.peer.clone());
         Info { layered: Some(Box::new(layered)), ..Info::new(lower.shared.clone(), local, peer) }
     }
 
@@ -65,7 +69,7 @@ impl Info {
     }
 
     pub(crate) fn describe(&self) -> String {
-        match (&self.peer, &self.local) {
+        match (&self.peer, &*self.local) {
             (SockAddr::Unnamed, SockAddr::Unnamed) => "connection".to_owned(),
             (SockAddr::Unnamed, local) => format!("connection on {local}"),
             (peer, _) => format!("connection with {peer}"),

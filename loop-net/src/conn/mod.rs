@@ -1,5 +1,6 @@
 //! A connection: pure state, a write buffer, and the engine that moves bytes.
 
+mod accepted;
 mod engine;
 mod gather;
 mod hooks;
@@ -10,6 +11,7 @@ mod state;
 mod write_buf;
 mod writing;
 
+pub(crate) use accepted::{Accepted, Acceptor};
 pub(crate) use engine::{Conn, Shared};
 pub(crate) use info::Info;
 pub(crate) use lending::Lent;

@@ -6,6 +6,7 @@ use loop_core::{ExceptionContext, Failure, HeldPanic};
 use rustix::io::Errno;
 
 use super::engine::{Conn, is_transient};
+use super::hooks::Called;
 use super::state::State;
 use crate::error::{NetError, named};
 use crate::protocol::KeepOpen;
@@ -27,10 +28,10 @@ impl Conn {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn read_ready(&self, buffer: &mut Vec<u8>) {
-        if self.state().has_own_buffer() {
-            return self.read_into_own();
+        if !self.state().reads_plainly() {
+            return self.read_specially();
         }
         if buffer.len() < READ_SIZE {
             grow(buffer);
@@ -38,8 +39,9 @@ impl Conn {
         match self.socket.recv(buffer) {
             Ok(count @ 1..) => {
                 let called = self.call(|protocol| protocol.data_received(&buffer[..count]));
-                if matches!(called, Some(Err(_))) || self.is_unsettled() {
-                    self.after_data(called);
+                match called {
+                    Some(Called { result: Ok(()), calm: true }) | None => {}
+                    Some(called) => self.after_data(called.result),
                 }
             }
             Ok(_) => self.peer_ended(),
@@ -49,16 +51,25 @@ impl Conn {
 
     /// The hook has panicked, or something fell due meanwhile.
     #[cold]
-    fn after_data(&self, called: Option<Result<(), HeldPanic>>) {
-        let result = called.map(|result| result.map_err(HeldPanic::into_error));
+    fn after_data(&self, result: Result<(), HeldPanic>) {
+        let result = result.map_err(HeldPanic::into_error);
         self.settle();
-        if let Some(Err(panic)) = result {
+        if let Err(panic) = result {
             self.fail_hook("data_received failed", panic);
         }
     }
 
-    /// Into the buffer of the protocol itself (B-TRN-34).
     #[inline(never)]
+    fn read_specially(&self) {
+        if self.state().has_own_buffer() {
+            self.read_into_own();
+        } else {
+            // What is only written to is readable when its reader has gone (B-PIPE-04).
+            self.read_failed(Errno::PIPE.into());
+        }
+    }
+
+    /// Into the buffer of the protocol itself (B-TRN-34).
     fn read_into_own(&self) {
         let called = self.hook(|protocol| {
             let Some(protocol) = protocol.buffered() else { return Ok(None) };

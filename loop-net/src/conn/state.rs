@@ -53,6 +53,7 @@ impl Actions {
 /// | `FLUSH_AWAITED` | somebody waits for the buffer to be empty |
 /// | `LENT` | the socket is lent to a file that is being sent: no reads, no writes |
 /// | `LENT_WAITS` | its borrower waits to write |
+/// | `ONE_WAY` | what is only written to |
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct State(u16);
 
@@ -70,6 +71,7 @@ const OWN_BUFFER: u16 = 1 << 10;
 const FLUSH_AWAITED: u16 = 1 << 11;
 const LENT: u16 = 1 << 12;
 const LENT_WAITS: u16 = 1 << 13;
+const ONE_WAY: u16 = 1 << 14;
 
 impl State {
     pub(crate) const fn new() -> Self {
@@ -80,9 +82,10 @@ impl State {
     /// be readable is never read from.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
-            Kind::Socket | Kind::WritePipe => State::new(),
+            Kind::Socket => State::new(),
             Kind::ReadPipe => State(EOF_QUEUED | EOF_SENT),
-            Kind::UnwatchedPipe => State(PAUSED),
+            Kind::WritePipe => State(ONE_WAY),
+            Kind::UnwatchedPipe => State(ONE_WAY | PAUSED),
         }
     }
 
@@ -115,6 +118,11 @@ impl State {
         self.has(OWN_BUFFER)
     }
 
+    /// Whether what is ready is read into the loop's buffer.
+    pub(crate) fn reads_plainly(self) -> bool {
+        !self.has(OWN_BUFFER | ONE_WAY)
+    }
+
     pub(crate) fn set_own_buffer(&mut self, own: bool) {
         self.set(OWN_BUFFER, own);
     }
@@ -131,9 +139,9 @@ impl State {
         self.has(CLOSING)
     }
 
-    /// Whether a small write concerns nothing but the socket.
+    /// Whether a small write concerns nothing but the socket, which is one.
     pub(crate) fn is_quiet(self) -> bool {
-        !self.has(EOF_QUEUED | CLOSING | LOST | FULL | TOLD_FULL | BUFFERED | LENT)
+        !self.has(EOF_QUEUED | CLOSING | LOST | FULL | TOLD_FULL | BUFFERED | LENT | ONE_WAY)
     }
 
     pub(crate) fn is_full(self) -> bool {

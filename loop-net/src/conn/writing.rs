@@ -22,7 +22,10 @@ struct Gathering<'a>(&'a Conn);
 impl<'a> Gathering<'a> {
     /// `None` while something is gathered already.
     fn enter(conn: &'a Conn) -> Option<Self> {
-        conn.shared().gather.begin(&conn.info, None).then_some(Gathering(conn))
+        let gather = &conn.shared().gather;
+        let begun = gather.begin(&conn.info);
+        gather.disturb(&conn.info);
+        begun.then_some(Gathering(conn))
     }
 }
 
@@ -46,7 +49,7 @@ impl Conn {
     pub(crate) fn write(&self, data: &[u8]) -> WriteState {
         // The common case outside a hook: nothing is buffered, and the socket takes it all.
         if self.state().is_quiet() && !self.gathers() && !data.is_empty() {
-            let result = self.socket.send(data);
+            let result = self.socket.send_on_socket(data);
             if matches!(result, Ok(count) if count == data.len()) {
                 return WriteState::Open;
             }
@@ -111,38 +114,43 @@ impl Conn {
         }
     }
 
-    /// Sends what the running hook has written so far.
+    /// Sends what the running hook has written so far. Whether that was all that was to be done.
     #[inline(always)]
-    pub(super) fn send_gathered(&self) {
+    pub(super) fn send_gathered(&self) -> bool {
         let gather = &self.shared().gather;
         if !gather.is_quiet() {
             return self.send_disturbed();
         }
         let mut bytes = gather.bytes();
         if bytes.is_empty() {
-            return;
+            return true;
         }
-        match self.socket.send(&bytes) {
-            Ok(count) if count == bytes.len() => bytes.clear(),
+        match self.socket.send_on_socket(&bytes) {
+            Ok(count) if count == bytes.len() => {
+                bytes.clear();
+                true
+            }
             result => {
                 drop(bytes);
                 self.gathered_too_much(result);
+                false
             }
         }
     }
 
     /// The hook has done more than to write a little.
     #[inline(never)]
-    fn send_disturbed(&self) {
+    fn send_disturbed(&self) -> bool {
         let gather = &self.shared().gather;
         let sent = {
             let bytes = gather.bytes();
             if bytes.is_empty() {
-                return;
+                return false;
             }
             self.try_send(&bytes)
         };
         self.after_gathered(sent);
+        false
     }
 
     /// The socket did not take all of what the hook has written.

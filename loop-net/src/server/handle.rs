@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use loop_core::{CancelOnDrop, LoopFuture, Task, timeout_at};
 
+use super::clients::Clients;
 use super::listener::Listener;
-use crate::conn::{Conn, Shared};
+use crate::conn::{Accepted, Acceptor, Conn, Shared};
 use crate::sock_addr::SockAddr;
 
 /// What listeners, connections and the server's user share.
@@ -23,7 +24,7 @@ pub(super) struct State {
     max_connections: usize,
     /// The same connections, weakly, in the order in which they were accepted: the number of the next
     /// one is how many there were.
-    clients: RefCell<BTreeMap<u64, Weak<Conn>>>,
+    clients: RefCell<Clients>,
     next_client: Cell<u64>,
     /// Connections whose PROXY header is being read: dropping such a task ends it.
     shaking: RefCell<BTreeMap<u64, CancelOnDrop<()>>>,
@@ -40,7 +41,7 @@ impl State {
     }
 
     pub(super) fn know(&self, client: u64, conn: &Rc<Conn>) {
-        self.clients.borrow_mut().insert(client, Rc::downgrade(conn));
+        self.clients.borrow_mut().insert(client, conn);
     }
 
     pub(super) fn shakes(&self, client: u64, task: Task<()>) {
@@ -78,31 +79,22 @@ impl State {
     }
 }
 
-/// Counts one connection for as long as it lives.
-pub(super) struct Accepted {
-    state: Rc<State>,
-    client: u64,
+/// Counts a connection for as long as what comes back lives; its number comes with it.
+pub(super) fn count(state: &Rc<State>) -> (Accepted, u64) {
+    state.connections.set(state.connections.get() + 1);
+    let client = state.next_client.replace(state.next_client.get() + 1);
+    (Accepted::new(state.clone(), client), client)
 }
 
-impl Accepted {
-    /// Counts a connection; its number comes with it.
-    pub(super) fn count(state: &Rc<State>) -> (Box<Accepted>, u64) {
-        state.connections.set(state.connections.get() + 1);
-        let client = state.next_client.replace(state.next_client.get() + 1);
-        (Box::new(Accepted { state: state.clone(), client }), client)
-    }
-}
-
-impl Drop for Accepted {
-    fn drop(&mut self) {
-        let state = &self.state;
-        let was_full = state.is_full();
-        state.connections.set(state.connections.get() - 1);
-        state.clients.borrow_mut().remove(&self.client);
+impl Acceptor for State {
+    fn is_over(&self, client: u64) {
+        let was_full = self.is_full();
+        self.connections.set(self.connections.get() - 1);
+        self.clients.borrow_mut().remove(client);
         if was_full {
-            state.arm_all();
+            self.arm_all();
         }
-        state.check_done();
+        self.check_done();
     }
 }
 
@@ -200,8 +192,8 @@ impl Server {
     fn each_client(&self, end: impl Fn(&Conn)) {
         let shaking = std::mem::take(&mut *self.state.shaking.borrow_mut());
         drop(shaking);
-        let clients: Vec<Weak<Conn>> = self.state.clients.borrow().values().cloned().collect();
-        for client in clients.iter().filter_map(Weak::upgrade) {
+        let clients = self.state.clients.borrow().alive();
+        for client in clients {
             end(&client);
         }
     }

@@ -1,6 +1,5 @@
 //! One listening socket of a server.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::io;
 use std::rc::{Rc, Weak};
@@ -11,11 +10,11 @@ use loop_core::{
 };
 use rustix::io::Errno;
 
-use super::handle::{Accepted, State};
+use super::handle::{State, count};
 use super::handshake::read_header;
 use super::listen::Bound;
 use super::proxy::{Addresses, Origin};
-use crate::conn::{Conn, Shared};
+use crate::conn::{Accepted, Conn, Shared};
 use crate::protocol::AnyProtocol;
 use crate::sock_addr::SockAddr;
 use crate::socket::Socket;
@@ -43,7 +42,7 @@ impl Accepting {
         let Some(patience) = self.proxy else {
             return self.begin(socket, None, None, listener);
         };
-        let (owner, client) = Accepted::count(&self.state);
+        let (owner, client) = count(&self.state);
         let (this, listener) = (self.clone(), listener.clone());
         let shaking = self.shared.lp.spawn(async move {
             match read_header(&this.shared.lp, socket, patience).await {
@@ -69,19 +68,19 @@ impl Accepting {
         &self,
         socket: Socket,
         origin: Origin,
-        counted: Option<(Box<Accepted>, u64)>,
+        counted: Option<(Accepted, u64)>,
         listener: &SockAddr,
     ) {
         match catch_panic(|| (self.factory)()) {
             // The factory closed the server; nobody waits for this connection (B-SRV-12).
             Ok(_) if counted.is_none() && self.state.is_closed() => {}
             Ok(protocol) => {
-                let (owner, client) = counted.unwrap_or_else(|| Accepted::count(&self.state));
+                let (owner, client) = counted.unwrap_or_else(|| count(&self.state));
                 let between = match origin {
                     Some(Addresses { source, destination }) => (destination.into(), source.into()),
                     None => (socket.local_addr(), socket.peer_addr()),
                 };
-                let (shared, owner) = (&self.shared, Some(owner as Box<dyn Any>));
+                let (shared, owner) = (&self.shared, Some(owner));
                 // The start-up is queued with a reference of its own.
                 let conn = Conn::start_between(shared, socket, between, protocol, owner, None);
                 self.state.know(client, &conn);

@@ -1,6 +1,7 @@
 //! Servers: listening sockets and what they accept.
 
 mod builder;
+mod clients;
 mod handle;
 mod handshake;
 mod listen;

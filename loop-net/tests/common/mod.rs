@@ -268,6 +268,15 @@ pub fn unix_pair() -> (std::os::fd::OwnedFd, TcpStream) {
 impl World {
     pub fn new(backend: &str) -> World {
         let (selector, log) = LogSelector::new(backend);
+        World::on(selector, log)
+    }
+
+    /// One whose selector notes nothing: notes take memory.
+    pub fn without_log(backend: &str) -> World {
+        World::on(by_name(backend).unwrap(), Log::default())
+    }
+
+    fn on(selector: Box<dyn Selector>, log: Log) -> World {
         let event_loop = EventLoop::builder().selector(selector).build().unwrap();
         let net = Net::os(&event_loop);
         let reports = reports(&event_loop);

@@ -14,6 +14,7 @@ use crate::error::SelectorError;
 use crate::event::Events;
 use crate::interest::{Interest, Readiness};
 use crate::registry::Entry;
+use crate::room::make_room;
 use crate::timeout::timespec;
 use crate::token::Token;
 use crate::waker::Waker;
@@ -193,7 +194,7 @@ impl Backend for EpollSelector {
 
     fn wait(&mut self, _: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         self.buffer.clear();
-        self.buffer.reserve(self.watched.registry.len() + 1);
+        make_room(&mut self.buffer, self.watched.registry.len() + 1);
         Ok(self.fill_buffer(timeout)?)
     }
 

@@ -14,6 +14,7 @@ use crate::event::Events;
 use crate::interest::{Interest, Readiness};
 use crate::process::Process;
 use crate::registry::Registry;
+use crate::room::make_room;
 use crate::selector::Selector;
 use crate::source::AsSource;
 use crate::timeout::timespec;
@@ -110,7 +111,9 @@ impl Selector for PollSelector {
         events.clear();
         self.process.check(NAME)?;
         self.tokens.clear();
+        make_room(&mut self.tokens, self.registry.len());
         let mut fds: Vec<PollFd<'_>> = std::mem::take(&mut self.fds);
+        make_room(&mut fds, self.registry.len() + 1);
         fds.push(PollFd::new(&self.waker, PollFlags::IN));
         // A silent entry is left out: HUP and ERR cannot be masked.
         for (entry, interest) in self.registry.iter().filter_map(|e| Some((e, e.interest()?))) {
