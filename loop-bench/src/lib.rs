@@ -46,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 mod bar;
+mod child;
 mod client;
 mod compare;
 mod finding;

@@ -1,7 +1,8 @@
 //! A server for the files of a directory, over HTTP/1. A client that trickles its header, or is silent
 //! for too long, is cut off.
 //!
-//! `cargo run --example http_files --features hyper -- 8080 /usr/share/doc`
+//! `cargo run --example http_files --features hyper -- 8080 /usr/share/doc`; a third argument is how many
+//! seconds a connection may be silent.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -26,7 +27,8 @@ use loop_net::{
 
 /// A header must have come within this.
 const HEADER: Duration = Duration::from_secs(5);
-/// Nothing may stand still for longer: between requests, and in the middle of an answer.
+/// Nothing may stand still for longer, between requests and in the middle of an answer, unless told
+/// otherwise.
 const IDLE: Duration = Duration::from_secs(15);
 /// Read from a file at a time.
 const PIECE: u64 = 128 * 1024;
@@ -156,7 +158,7 @@ async fn answer(
 }
 
 /// Serves a connection until its end, or until nothing has happened on it for too long.
-async fn serve(root: Rc<Path>, reader: StreamReader, writer: StreamWriter) {
+async fn serve(root: Rc<Path>, idle: Duration, reader: StreamReader, writer: StreamWriter) {
     let lp = LoopRef::current();
     let progress = Rc::new(Cell::new(lp.now()));
     let noted = progress.clone();
@@ -168,18 +170,18 @@ async fn serve(root: Rc<Path>, reader: StreamReader, writer: StreamWriter) {
     let mut builder = http1::Builder::new();
     builder.timer(HyperTimer).header_read_timeout(HEADER);
     let mut connection = pin!(builder.serve_connection(HyperIo::new(reader, writer), service));
-    let mut limit = sleep_until(progress.get() + IDLE);
+    let mut limit = sleep_until(progress.get() + idle);
     poll_fn(|cx| {
         if connection.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
         // One timer a connection, put off only when it fires.
         while Pin::new(&mut limit).poll(cx).is_ready() {
-            if progress.get() + IDLE <= lp.now() {
+            if progress.get() + idle <= lp.now() {
                 transport.abort();
                 return Poll::Ready(());
             }
-            limit = sleep_until(progress.get() + IDLE);
+            limit = sleep_until(progress.get() + idle);
         }
         Poll::Pending
     })
@@ -190,11 +192,13 @@ fn main() -> io::Result<()> {
     let mut args = std::env::args().skip(1);
     let port: u16 = args.next().and_then(|port| port.parse().ok()).unwrap_or(8080);
     let root: Rc<Path> = PathBuf::from(args.next().unwrap_or_else(|| ".".to_owned())).into();
+    let idle = args.next().and_then(|idle| idle.parse().ok()).map_or(IDLE, Duration::from_secs);
     run(async move {
         let lp = LoopRef::current();
         let serving = Net::os(&lp).tcp_server(("127.0.0.1", port));
-        let serving = serving
-            .serve_streams(async move |reader, writer| serve(root.clone(), reader, writer).await);
+        let serving = serving.serve_streams(async move |reader, writer| {
+            serve(root.clone(), idle, reader, writer).await
+        });
         let server = serving.await?;
         println!("listening on {}", server.local_addrs()[0]);
         let interrupted: LoopFuture<()> = lp.create_future();

@@ -6,6 +6,8 @@ mod common;
 mod example;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use common::watchdog;
 use example::Example;
@@ -41,6 +43,40 @@ fn http_files_sends_files_and_nothing_from_outside() {
     {
         assert!(get(&example, path).starts_with("HTTP/1.1 404"), "{path}");
     }
+}
+
+/// Asks for what is not there, on a connection that stays; the status line.
+fn ask(stream: &mut BufReader<TcpStream>) -> std::io::Result<String> {
+    stream.get_mut().write_all(b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    let (mut status, mut line) = (String::new(), String::new());
+    stream.read_line(&mut status)?;
+    while line != "\r\n" {
+        line.clear();
+        assert!(stream.read_line(&mut line)? > 0, "closed in the middle of an answer");
+    }
+    Ok(status)
+}
+
+#[test]
+fn http_files_ends_a_silent_connection_and_keeps_one_that_asks() {
+    let _watchdog = watchdog();
+    let limit = Duration::from_secs(1);
+    let example = Example::start_with("http_files", &[".", "1"]);
+    let (mut silent, mut busy) =
+        (BufReader::new(example.connect()), BufReader::new(example.connect()));
+    let began = Instant::now();
+    assert!(ask(&mut silent).unwrap().starts_with("HTTP/1.1 404"));
+    let ending = std::thread::spawn(move || {
+        // A reset is an end as well.
+        let count = silent.read(&mut [0]).unwrap_or(0);
+        (count, began.elapsed())
+    });
+    while began.elapsed() < limit * 5 / 2 {
+        assert!(ask(&mut busy).unwrap().starts_with("HTTP/1.1 404"));
+    }
+    let (count, lived) = ending.join().unwrap();
+    assert_eq!(count, 0);
+    assert!(limit <= lived && lived < 10 * limit, "{lived:?}");
 }
 
 #[test]

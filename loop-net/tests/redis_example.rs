@@ -2,22 +2,22 @@
 //! holds it against the real server.
 
 mod common;
-
+#[path = "common/example.rs"]
+mod example;
 #[path = "../examples/redis_server/request.rs"]
 mod request;
 #[path = "../examples/redis_server/store.rs"]
 #[allow(dead_code)]
 mod store;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::watchdog;
+use example::Example;
 use loop_core::{AutoJump, EventLoop, default_selector, sleep};
 use request::Request;
-use rustix::process::{Pid, Signal, kill_process};
 use store::Store;
 
 /// The arguments of each command in `data`, as they are found when it comes in these pieces.
@@ -116,42 +116,20 @@ fn a_key_lives_until_its_last_deadline() {
     assert_eq!((get(b"b"), store.borrow().ttl(b"b")), (None, -2));
 }
 
-struct Example(Child, TcpStream);
-
-impl Example {
-    fn start() -> Example {
-        let deps = std::env::current_exe().unwrap();
-        let target = deps.parent().and_then(|deps| deps.parent()).unwrap();
-        let mut command = Command::new(target.join("examples").join("redis_server"));
-        let mut child = command.arg("0").stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let addr = line.strip_prefix("listening on ").and_then(|rest| rest.split(' ').next());
-        let stream = TcpStream::connect(addr.unwrap()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Example(child, stream)
-    }
-
-    fn answer(&mut self, sent: &[u8], expected: &[u8]) {
-        self.1.write_all(sent).unwrap();
-        let mut got = vec![0; expected.len()];
-        self.1.read_exact(&mut got).unwrap();
-        assert_eq!(got.escape_ascii().to_string(), expected.escape_ascii().to_string());
-    }
-}
-
-impl Drop for Example {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn answer(stream: &mut TcpStream, sent: &[u8], expected: &[u8]) {
+    stream.write_all(sent).unwrap();
+    let mut got = vec![0; expected.len()];
+    stream.read_exact(&mut got).unwrap();
+    assert_eq!(got.escape_ascii().to_string(), expected.escape_ascii().to_string());
 }
 
 #[test]
 fn redis_server_answers_in_order_and_ends_with_ctrl_c() {
     let _watchdog = watchdog();
-    let mut example = Example::start();
-    example.answer(
+    let example = Example::start("redis_server");
+    let mut stream = example.connect();
+    answer(
+        &mut stream,
         b"PING\r\n*3\r\n$3\r\nset\r\n$1\r\n\0\r\n$2\r\n\r\n\r\n*2\r\n$3\r\nGET\r\n$1\r\n\0\r\nGET none\r\nINCR n\r\n\
           SET n x\r\nINCR n\r\nMGET n none\r\nDEL n n\r\nTTL n\r\nGET\r\nNONE a\r\n",
         b"+PONG\r\n+OK\r\n$2\r\n\r\n\r\n$-1\r\n:1\r\n\
@@ -160,19 +138,18 @@ fn redis_server_answers_in_order_and_ends_with_ctrl_c() {
           -ERR unknown command 'NONE', with args beginning with: 'a' \r\n",
     );
     // A client that is there does not keep the program from ending.
-    kill_process(Pid::from_child(&example.0), Signal::INT).unwrap();
-    assert!(example.0.wait().unwrap().success());
-    assert_eq!(example.1.read(&mut [0]).unwrap(), 0);
+    example.interrupt();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    assert_eq!(example.finish(), "");
 }
 
 #[test]
-fn redis_server_ends_a_connection_that_breaks_the_protocol_and_serves_the_others() {
+fn redis_server_ends_who_breaks_the_protocol_and_serves_the_others() {
     let _watchdog = watchdog();
-    let mut example = Example::start();
-    let mut other = TcpStream::connect(example.1.peer_addr().unwrap()).unwrap();
+    let example = Example::start("redis_server");
+    let (mut stream, mut other) = (example.connect(), example.connect());
     other.write_all(b"*1\r\n$4\r\nPI").unwrap();
-    example.answer(b"*1\r\n+1\r\n", b"-ERR Protocol error: expected '$', got '+'\r\n");
-    assert_eq!(example.1.read(&mut [0]).unwrap(), 0);
-    example.1 = other;
-    example.answer(b"NG\r\n", b"+PONG\r\n");
+    answer(&mut stream, b"*1\r\n+1\r\n", b"-ERR Protocol error: expected '$', got '+'\r\n");
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    answer(&mut other, b"NG\r\n", b"+PONG\r\n");
 }

@@ -80,7 +80,7 @@ fn event_loop(selector: &str) -> io::Result<EventLoop> {
 }
 
 /// Runs until it is stopped, and then until the clients, who have gone, are seen to be gone.
-fn serve(event_loop: &mut EventLoop, server: &Server, ready: Ready) -> io::Result<()> {
+pub(crate) fn serve(event_loop: &mut EventLoop, server: &Server, ready: Ready) -> io::Result<()> {
     let remote = event_loop.remote();
     ready.announce(server.local_addrs()[0], move || _ = remote.stop());
     event_loop.run_forever()?;

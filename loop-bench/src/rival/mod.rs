@@ -10,6 +10,7 @@ pub(crate) mod corrupting;
 pub(crate) mod delay_queue;
 pub(crate) mod echo_server;
 pub(crate) mod handle_queue;
+pub(crate) mod http;
 pub(crate) mod hub;
 pub(crate) mod keyed_queues;
 pub(crate) mod layouts;

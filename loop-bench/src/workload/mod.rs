@@ -2,10 +2,12 @@
 
 mod echo;
 mod handles;
+mod http;
 mod latency;
 mod load;
 mod ping_pong;
 mod ready;
+mod redis;
 mod selector_bars;
 mod selector_loads;
 mod selectors;
@@ -112,6 +114,22 @@ impl Workload {
             contests: latency::contests,
             derived: nothing,
             probes: &[],
+        },
+        Self {
+            name: "redis",
+            about: "loop-net's key-value server under redis-benchmark: requests, requests_cpu",
+            bars: redis::BARS,
+            contests: redis::contests,
+            derived: nothing,
+            probes: &[Probe { name: "redis/absent", run: redis::absences }],
+        },
+        Self {
+            name: "http",
+            about: "hyper under wrk, 64 connections: hello, hello_cpu",
+            bars: http::BARS,
+            contests: http::contests,
+            derived: nothing,
+            probes: &[Probe { name: "http/absent", run: http::absences }],
         },
     ];
 

@@ -30,8 +30,13 @@ pub struct Example {
 
 impl Example {
     pub fn start(name: &str) -> Example {
-        let mut child =
-            Command::new(path_of(name)).arg("0").stdout(Stdio::piped()).spawn().unwrap();
+        Example::start_with(name, &[])
+    }
+
+    /// With more arguments behind the port.
+    pub fn start_with(name: &str, args: &[&str]) -> Example {
+        let mut command = Command::new(path_of(name));
+        let mut child = command.arg("0").args(args).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();

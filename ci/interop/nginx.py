@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Runs nginx in front of the examples, and `wrk` against them, with and without nginx in between.
+
+    ci/interop/nginx.py TARGET/release/examples [SECONDS]
+
+The folder holds axum_router and behind_proxy (features `hyper` and `tokio-io`). Says so and does nothing
+where nginx is not installed; without wrk, only that part is left out. `wrk` runs ten seconds each time
+unless told otherwise.
+
+Checks that nginx forwards requests over connections that it keeps, that 10 MB pass both ways unchanged, that
+each client's address comes through by the PROXY protocol, that a server which is restarted is found again,
+and that wrk counts no failed request.
+"""
+
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+# One process, in the foreground, that touches nothing outside its folder.
+CONFIG = """
+daemon off;
+master_process off;
+pid {folder}/pid;
+error_log {folder}/error.log;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    client_max_body_size 0;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    upstream router {{
+        server 127.0.0.1:{router};
+        keepalive 64;
+    }}
+    server {{
+        listen 127.0.0.1:{front};
+        location / {{
+            proxy_pass http://router;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+        }}
+    }}
+}}
+stream {{
+    server {{
+        listen 127.0.0.1:{stream};
+        proxy_pass 127.0.0.1:{behind};
+        proxy_protocol on;
+    }}
+}}
+"""
+
+
+class Example:
+    def __init__(self, name, port=0):
+        path = pathlib.Path(sys.argv[1], name)
+        self.child = subprocess.Popen([path, str(port)], stdout=subprocess.PIPE, text=True)
+        line = self.child.stdout.readline()
+        self.port = int(re.match(r"listening on 127\.0\.0\.1:(\d+)", line).group(1))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.child.send_signal(signal.SIGINT)
+        try:
+            assert self.child.wait(10) == 0, "the example failed"
+        finally:
+            self.child.kill()
+            self.child.wait()
+
+
+def free_ports(count):
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def wait_for(port):
+    for _ in range(200):
+        try:
+            return socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            time.sleep(0.05)
+    raise TimeoutError(f"nobody listens at {port}")
+
+
+def get(port, path="/", data=None):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", data, timeout=30) as answer:
+        return answer.read()
+
+
+def forwarded(front):
+    assert get(front, "/hello/you") == b"hello you\n"
+    sent = os.urandom(10_000_000)
+    got = get(front, "/echo", sent)
+    assert hashlib.sha256(got).digest() == hashlib.sha256(sent).digest(), len(got)
+    print(f"through nginx: a request is answered, {len(sent)} bytes go and come back unchanged")
+
+
+def addresses(port):
+    for _ in range(50):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as peer:
+            peer.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            answer = b""
+            while data := peer.recv(4096):
+                answer += data
+            name = "{}:{}".format(*peer.getsockname())
+        client = answer.partition(b"\r\n\r\n")[2].split()[0].decode()
+        assert client == name, f"{name} was taken for {client}"
+    print("50 requests through nginx: every client told its own address, by the PROXY protocol")
+
+
+def wrk(what, port, seconds):
+    done = subprocess.run(["wrk", "-t1", "-c64", f"-d{seconds}s", f"http://127.0.0.1:{port}/"],
+                          capture_output=True, text=True, timeout=seconds + 30)
+    failed = re.search("Socket errors.*|Non-2xx.*", done.stdout)
+    assert done.returncode == 0 and not failed, done.stdout + done.stderr
+    requests = int(re.search(r"(\d+) requests in", done.stdout).group(1))
+    assert requests > 100, done.stdout
+    print(f"wrk {what}, {seconds} s: {requests} requests, none failed")
+
+
+def main():
+    if not shutil.which("nginx"):
+        return print("skipped: nginx is missing; apt-get install nginx-light libnginx-mod-stream")
+    seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 10
+    front, stream = free_ports(2)
+    with tempfile.TemporaryDirectory() as folder, Example("behind_proxy") as behind:
+        router = Example("axum_router")
+        config = pathlib.Path(folder, "nginx.conf")
+        load = "".join(f"load_module {module};\n" for module in
+                       pathlib.Path("/usr/lib/nginx/modules").glob("ngx_stream_module.so"))
+        config.write_text(load + CONFIG.format(folder=folder, front=front, stream=stream,
+                                               router=router.port, behind=behind.port))
+        nginx = subprocess.Popen(["nginx", "-c", config, "-e", f"{folder}/error.log"])
+        try:
+            with router:
+                wait_for(front)
+                forwarded(front)
+                addresses(stream)
+                if shutil.which("wrk"):
+                    wrk("straight", router.port, seconds)
+                    wrk("through nginx", front, seconds)
+                else:
+                    print("skipped: wrk is missing; apt-get install wrk")
+            # The connections that nginx has kept are closed by now.
+            with Example("axum_router", router.port):
+                for _ in range(20):
+                    assert get(front, "/hello/again") == b"hello again\n"
+                print("the server was restarted: nginx goes on with the new one")
+        finally:
+            nginx.terminate()
+            nginx.wait()
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()
