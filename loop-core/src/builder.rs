@@ -19,9 +19,9 @@ use crate::current;
 use crate::event_loop::EventLoop;
 use crate::inbox::Inbox;
 use crate::inner::{DEBUG, Inner};
-use crate::introspect;
 use crate::io_table::IoTable;
 use crate::loop_ref::LoopRef;
+use crate::loops;
 use crate::ready::ReadyQueue;
 use crate::run_once::Scratch;
 use crate::signals::SignalTable;
@@ -172,7 +172,7 @@ impl Builder {
             slow_callback_duration: Cell::new(Duration::from_millis(100)),
         });
         current::add(&inner);
-        introspect::enter(&inner.inbox);
+        loops::enter(&inner.inbox);
         let scratch = Scratch::new(self.poll_every.map_or(1, NonZeroU32::get));
         Ok(EventLoop::assemble(LoopRef { inner }, scratch, BusyPoll::new(self.busy_poll)))
     }

@@ -27,7 +27,9 @@ use crate::watchdog::Pulse;
 pub(crate) enum TimerItem {
     /// A callback joins the ready queue.
     Callback(Handle),
-    /// A waker is woken: some future sleeps.
+    /// A task has its next step: it sleeps.
+    Step(TaskKey),
+    /// A waker is woken: something else sleeps.
     Wake(std::task::Waker),
     /// A scope of a task ends.
     Expire(TaskKey, NodeId),
@@ -39,7 +41,7 @@ impl TimerItem {
         match self {
             TimerItem::Callback(handle) => handle.cancel(),
             TimerItem::Wake(waker) => drop(waker),
-            TimerItem::Expire(..) => {}
+            TimerItem::Step(_) | TimerItem::Expire(..) => {}
         }
     }
 }
@@ -128,8 +130,12 @@ impl Inner {
 
     /// Nanoseconds from the loop's start to `when`: 0 for the past, `u64::MAX` for what lies beyond.
     pub(crate) fn ticks(&self, when: Instant) -> u64 {
-        let since = when.saturating_duration_since(self.start).as_nanos();
-        u64::try_from(since).unwrap_or(u64::MAX)
+        nanoseconds(when.saturating_duration_since(self.start))
+    }
+
+    /// As [`ticks`](Self::ticks), of the moment that comes after so much time.
+    pub(crate) fn ticks_in(&self, delay: Duration) -> u64 {
+        self.ticks(self.clock.now()).saturating_add(nanoseconds(delay))
     }
 
     /// Up to which tick timers are due now: less than one step of the clock ahead (B-TMR-03).
@@ -158,6 +164,10 @@ impl Inner {
     pub(crate) fn take_timer(&self, key: TimerKey) -> Option<TimerItem> {
         self.timers.borrow_mut().cancel(key)
     }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
 }
 
 impl TimerOwner for Inner {

@@ -103,6 +103,7 @@ mod interrupts;
 mod introspect;
 mod io_table;
 mod loop_ref;
+mod loops;
 mod readers;
 mod readiness;
 mod ready;

@@ -81,7 +81,7 @@ impl ReadyQueue {
     }
 
     /// Fixes the batch: all that is queued now, behind what an unwound run has left. How many that is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin_batch(&self) -> usize {
         let mut incoming = self.incoming.borrow_mut();
         let mut batch = self.batch.borrow_mut();

@@ -51,7 +51,7 @@ impl Scratch {
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn run_once(
     lp: &LoopRef,
     scratch: &mut Scratch,
@@ -62,25 +62,25 @@ pub(crate) fn run_once(
         return Err(LoopError::Forked);
     }
     lp.inner.counters.iterations.add(1);
-    let _beat = match lp.inner.is_quiet() && !scratch.parked {
-        true => Beat::UNWATCHED,
-        false => look_around(lp, scratch, limit)?,
-    };
+    if !lp.inner.is_quiet() || scratch.parked {
+        return look_and_run(lp, scratch, root, limit);
+    }
     run_ready(lp, scratch, root);
     Ok(())
 }
 
-/// Phases 1 to 5.
+/// All phases.
 #[inline(never)]
-fn look_around(
+fn look_and_run(
     lp: &LoopRef,
     scratch: &mut Scratch,
+    root: &mut Option<Root<'_>>,
     limit: Option<Duration>,
-) -> Result<Beat, LoopError> {
+) -> Result<(), LoopError> {
     readiness::flush_changes(lp);
     let timeout = timeout(lp, limit);
     select(lp, scratch, timeout)?;
-    let beat = Beat::begin(&lp.inner);
+    let _beat = Beat::begin(&lp.inner);
     lp.inner.counters.events.add(scratch.events.len() as u64);
     collect_inbox(lp);
     signals::collect(lp);
@@ -88,7 +88,8 @@ fn look_around(
         lp.inner.ready.push(Ready::Events);
     }
     collect_timers(lp);
-    Ok(beat)
+    run_ready(lp, scratch, root);
+    Ok(())
 }
 
 /// Phases 1 and 3 (B-LOOP-05). The clock is read only if a timer lives.
@@ -199,6 +200,7 @@ fn collect_timers(lp: &LoopRef) {
         inner.counters.timer(now.saturating_sub(deadline));
         match item {
             TimerItem::Callback(handle) => inner.ready.push_handle(handle),
+            TimerItem::Step(task) => task::schedule(inner, task),
             TimerItem::Wake(waker) => guard::wake(lp, waker),
             TimerItem::Expire(task, node) => cancel::ask(inner, task, node, true),
         }
@@ -206,13 +208,15 @@ fn collect_timers(lp: &LoopRef) {
 }
 
 /// Phase 6 (B-LOOP-02).
+#[inline(never)]
 fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
     let ready = &lp.inner.ready;
     let buffer = &mut scratch.buffer;
-    let mut callbacks = ready.begin_batch() as u64;
-    scratch.ran = callbacks > 0;
+    let count = ready.begin_batch();
+    scratch.ran = count > 0;
     let mut polls = 0;
-    while let Some(entry) = ready.next_of_batch() {
+    for _ in 0..count {
+        let Some(entry) = ready.next_of_batch() else { break };
         match entry {
             Ready::Events => readiness::run_events(lp, scratch.events.iter().copied(), buffer),
             Ready::Io(token, readiness) => {
@@ -226,7 +230,6 @@ fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
             Ready::Remote(handle) => guard::run_remote(lp, handle),
         }
     }
-    callbacks -= polls;
-    lp.inner.counters.callbacks.add(callbacks);
+    lp.inner.counters.callbacks.add(count as u64 - polls);
     lp.inner.counters.polls.add(polls);
 }

@@ -3,16 +3,16 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use loop_timer::TimerKey;
 
-use crate::clock::saturating_add;
 use crate::current;
-use crate::inbox::{Inbox, Message};
+use crate::inbox::Message;
 use crate::inner::{Inner, TimerItem};
+use crate::loops;
+use crate::task::own_task;
 
 /// Waits until `delay` has passed on the loop's clock, counted from the first poll. Zero gives way for
 /// exactly one iteration (B-SLEEP-01, B-SLEEP-02).
@@ -75,7 +75,7 @@ enum Until {
 enum State {
     Idle(Until),
     Yielded,
-    Armed { key: TimerKey, inbox: Arc<Inbox> },
+    Armed { key: TimerKey, loop_id: u64 },
     Done,
 }
 
@@ -95,11 +95,13 @@ impl Sleep {
         }
         self.poll(cx)
     }
+}
 
-    fn arm(&mut self, inner: &Inner, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let key = inner.insert_timer(deadline, TimerItem::Wake(cx.waker().clone()));
-        self.state = State::Armed { key, inbox: inner.inbox.clone() };
-        Poll::Pending
+/// What wakes whoever polls.
+fn item(inner: &Inner, cx: &Context<'_>) -> TimerItem {
+    match own_task(inner, cx.waker()) {
+        Some(task) => TimerItem::Step(task),
+        None => TimerItem::Wake(cx.waker().clone()),
     }
 }
 
@@ -117,14 +119,16 @@ impl Future for Sleep {
             }
             State::Idle(until) => {
                 let inner = current::running().expect("a sleep was polled outside an event loop");
-                let deadline = match *until {
-                    Until::Passed(delay) => saturating_add(inner.clock.now(), delay),
-                    Until::Reads(deadline) => deadline,
+                let ticks = match *until {
+                    Until::Passed(delay) => inner.ticks_in(delay),
+                    Until::Reads(deadline) => inner.ticks(deadline),
                 };
-                self.arm(&inner, deadline, cx)
+                let key = inner.insert_timer_at(ticks, item(&inner, cx));
+                self.state = State::Armed { key, loop_id: inner.id };
+                Poll::Pending
             }
-            State::Armed { key, inbox } => {
-                let inner = current::find(inbox.loop_id)
+            State::Armed { key, loop_id } => {
+                let inner = current::find(*loop_id)
                     .expect("a sleep was polled on another thread than its loop's");
                 if !update_waker(&inner, *key, cx) {
                     self.state = State::Done;
@@ -144,10 +148,11 @@ impl Future for Sleep {
 fn update_waker(inner: &Inner, key: TimerKey, cx: &mut Context<'_>) -> bool {
     match inner.timers.borrow().get(key) {
         Some(TimerItem::Wake(kept)) if kept.will_wake(cx.waker()) => return true,
+        Some(TimerItem::Step(task)) if Some(*task) == own_task(inner, cx.waker()) => return true,
         Some(_) => {}
         None => return false,
     }
-    let new = TimerItem::Wake(cx.waker().clone());
+    let new = item(inner, cx);
     let old = match inner.timers.borrow_mut().get_mut(key) {
         Some(item) => Some(std::mem::replace(item, new)),
         None => None,
@@ -157,15 +162,25 @@ fn update_waker(inner: &Inner, key: TimerKey, cx: &mut Context<'_>) -> bool {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        let State::Armed { key, inbox } = &self.state else { return };
-        match current::find(inbox.loop_id) {
-            Some(inner) => {
-                let item = inner.take_timer(*key);
-                drop(item);
-            }
-            // A closed loop has no timers left.
-            None => drop(inbox.send(Message::CancelTimer(*key))),
+        let State::Armed { key, loop_id } = self.state else { return };
+        let mut item = None;
+        let is_home = current::with_running(loop_id, |inner| item = inner.take_timer(key));
+        if !is_home {
+            forget(key, loop_id);
         }
+        drop(item);
+    }
+}
+
+/// Drops a timer of a loop that does not run on this thread.
+#[cold]
+fn forget(key: TimerKey, loop_id: u64) {
+    if let Some(inner) = current::find(loop_id) {
+        let item = inner.take_timer(key);
+        drop(item);
+    } else if let Some(inbox) = loops::inbox(loop_id) {
+        // A closed loop has no timers left.
+        drop(inbox.send(Message::CancelTimer(key)));
     }
 }
 

@@ -175,9 +175,6 @@ impl Drop for Watchdog {
 pub(crate) struct Beat(Option<Arc<Pulse>>);
 
 impl Beat {
-    /// Of an iteration that nobody watches.
-    pub(crate) const UNWATCHED: Beat = Beat(None);
-
     #[inline]
     pub(crate) fn begin(inner: &Inner) -> Beat {
         if inner.is_marked(WATCHDOG) { Beat::begin_now(inner) } else { Beat(None) }

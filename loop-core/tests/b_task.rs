@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use common::{OnDrop, Trace, keep, reports, turn, watchdog};
 use loop_core::{
-    ContextVar, EventLoop, LoopAbort, LoopFuture, LoopRef, Task, TaskError, current_task, run,
-    sleep, spawn, yield_now,
+    ContextVar, EventLoop, LoopAbort, LoopFuture, LoopRef, SpawnHook, Task, TaskError,
+    current_task, run, sleep, spawn, yield_now,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -725,4 +725,51 @@ fn b_run_03_tasks_that_are_left_are_cancelled_and_waited_for() {
     });
     assert!(catch_unwind(run).is_err());
     assert_eq!(trace.take(), ["body dropped", "done"]);
+}
+
+/// Ends at once, and its destructor panics, or aborts the loop.
+struct Ends {
+    aborts: bool,
+}
+
+impl Future for Ends {
+    type Output = u32;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u32> {
+        Poll::Ready(7)
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if self.aborts {
+            LoopAbort { code: 3 }.raise();
+        }
+        panic!("late");
+    }
+}
+
+#[test]
+fn b_task_31_a_destructor_that_panics_at_the_end_costs_no_output() {
+    for hooked in [false, true] {
+        let mut event_loop = EventLoop::new().unwrap();
+        let log = reports(&event_loop);
+        if hooked {
+            struct Nothing;
+            impl SpawnHook for Nothing {}
+            event_loop.set_spawn_hook(Some(Rc::new(Nothing)));
+        }
+        // The second one has the memory of the first.
+        for _ in 0..2 {
+            let task = event_loop.spawn(Ends { aborts: false });
+            turn(&mut event_loop);
+            assert_eq!(task.take_result().unwrap().unwrap(), 7, "{hooked}");
+            assert_eq!(log.take(), ["a destructor failed: panic \"late\""], "{hooked}");
+        }
+        let task = event_loop.spawn(Ends { aborts: true });
+        let abort = catch_unwind(AssertUnwindSafe(|| turn(&mut event_loop))).unwrap_err();
+        assert!(abort.is::<LoopAbort>(), "{hooked}");
+        assert_eq!(task.take_result().unwrap().unwrap(), 7, "{hooked}");
+        assert!(log.take().is_empty(), "{hooked}");
+    }
 }

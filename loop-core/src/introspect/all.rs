@@ -1,24 +1,13 @@
 //! The dumps of every loop of the process.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::collect::collect;
 use super::dump::Dump;
 use crate::current;
-use crate::inbox::Inbox;
+use crate::loops;
 use crate::remote::Remote;
-
-/// Every loop that is not closed, by what other threads may touch of it.
-static LOOPS: Mutex<Vec<Weak<Inbox>>> = Mutex::new(Vec::new());
-
-/// Makes a loop known. O(n) in the loops of the process.
-pub(crate) fn enter(inbox: &Arc<Inbox>) {
-    let mut loops = LOOPS.lock().unwrap_or_else(PoisonError::into_inner);
-    loops.retain(|known| known.upgrade().is_some_and(|inbox| !inbox.is_closed()));
-    loops.push(Arc::downgrade(inbox));
-}
 
 /// What the loops of a process are doing; from [`dump_all`].
 #[derive(Debug, Clone, Default)]
@@ -37,13 +26,9 @@ pub struct DumpAll {
 /// a diagnosis; not in the daily work of a loop.
 pub fn dump_all(limit: Duration) -> DumpAll {
     let deadline = Instant::now() + limit.min(Duration::from_secs(3600));
-    let inboxes: Vec<Arc<Inbox>> = {
-        let loops = LOOPS.lock().unwrap_or_else(PoisonError::into_inner);
-        loops.iter().filter_map(Weak::upgrade).filter(|inbox| !inbox.is_closed()).collect()
-    };
     let (sender, answers) = mpsc::channel();
     let mut all = DumpAll::default();
-    for inbox in inboxes {
+    for inbox in loops::all() {
         let id = inbox.loop_id;
         if let Some(inner) = current::find(id) {
             all.loops.push(collect(&inner));

@@ -72,16 +72,14 @@ pub(crate) fn collect(inner: &Inner) -> Dump {
     let (mut tasks, owners) = tasks(inner);
     let mut timers: Vec<_> = {
         let timers = inner.timers.borrow();
+        let id = |key| inner.tasks.borrow().get(key).map(|entry| entry.join.header().id);
         let items = timers.iter().map(|(ticks, _, item)| {
             let kind = match item {
                 TimerItem::Callback(handle) => {
                     TimerKind::Callback { name: handle.name(), site: handle.site() }
                 }
-                TimerItem::Expire(key, _) => {
-                    let tasks = inner.tasks.borrow();
-                    let task = tasks.get(*key).map(|entry| entry.join.header().id);
-                    task.map_or(TimerKind::Waker, TimerKind::Timeout)
-                }
+                TimerItem::Expire(key, _) => id(*key).map_or(TimerKind::Waker, TimerKind::Timeout),
+                TimerItem::Step(key) => id(*key).map_or(TimerKind::Waker, TimerKind::Task),
                 TimerItem::Wake(waker) => {
                     owners.of(waker).map_or(TimerKind::Waker, TimerKind::Task)
                 }
@@ -156,8 +154,8 @@ fn tasks(inner: &Inner) -> (Vec<TaskInfo>, Owners) {
     let mut tasks = Vec::new();
     for entry in inner.tasks.borrow().iter() {
         let header = entry.join.header();
-        if let Some(waker) = &entry.waker {
-            owners.insert(waker.waker().data(), header.id);
+        if let Some(waker) = entry.waker() {
+            owners.insert(waker.data(), header.id);
         }
         let state = match () {
             () if current == Some(header.key.get()) => TaskState::Running,

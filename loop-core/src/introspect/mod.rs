@@ -7,8 +7,6 @@ mod graph;
 mod json;
 mod text;
 
-pub(crate) use all::enter;
-
 pub use all::{DumpAll, dump_all};
 pub use dump::{DescriptorInfo, Dump, TaskInfo, TaskState, TimerInfo, TimerKind, WaitsFor};
 pub use graph::{CallGraph, call_graph};

@@ -7,21 +7,38 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use loop_handle::Snapshot;
 use pin_project_lite::pin_project;
 
+use super::cell::TaskKey;
+use super::gear::{Gear, Left, Stepped};
 use super::hook::TaskBody;
 use super::join::{Join, Outcome};
+use super::step::{Advance, Root};
+use crate::inner::Inner;
 
 /// A future without its type.
 pub(crate) trait Body {
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()>;
+    /// One step of the task. The root is what a [`RootBody`] stands for.
+    fn step(
+        self: Pin<&mut Self>,
+        inner: &Inner,
+        key: TaskKey,
+        root: &mut Option<Root<'_>>,
+    ) -> Stepped;
+
+    fn gear(&self) -> &Gear;
+
+    fn gear_mut(self: Pin<&mut Self>) -> &mut Gear;
+
+    /// Whether a panic of `step` came from the destructor of a future that had ended.
+    fn has_ended(&self) -> bool;
 
     /// Drops the future: a user's value.
     fn clear(self: Pin<&mut Self>);
 
-    /// Takes over an `Option<F>` and the `Join` it belongs to, if they are of the types that this memory
-    /// was made for.
-    fn refill(self: Pin<&mut Self>, future: &mut dyn Any, join: &dyn Any) -> bool;
+    /// Takes over what a [`Fresh`] of the type that this memory was made for holds.
+    fn refill(self: Pin<&mut Self>, fresh: &mut dyn Any) -> bool;
 }
 
 pub(crate) type AnyBody = Pin<Box<dyn Body>>;
@@ -32,32 +49,81 @@ pin_project! {
         #[pin]
         future: Option<F>,
         join: Option<Rc<Join<F::Output>>>,
+        gear: Gear,
+    }
+}
+
+/// A future for a body to take over, and where its output goes.
+pub(crate) struct Fresh<F: Future> {
+    future: Option<F>,
+    join: Option<Rc<Join<F::Output>>>,
+    values: Snapshot,
+}
+
+impl<F: Future> Fresh<F> {
+    /// In a copy of the current context.
+    pub(crate) fn new(future: F, join: Rc<Join<F::Output>>) -> Self {
+        Fresh { future: Some(future), join: Some(join), values: Snapshot::current() }
+    }
+
+    pub(crate) fn into_body(self) -> Filled<F> {
+        Filled { future: self.future, join: self.join, gear: Gear::new(self.values) }
     }
 }
 
 impl<F: Future> Filled<F> {
-    pub(crate) fn new(future: F, join: Rc<Join<F::Output>>) -> Self {
-        Filled { future: Some(future), join: Some(join) }
+    /// Polls; an output is left and the join let go, while the future is still there.
+    #[inline(always)]
+    fn advance(
+        future: Pin<&mut Option<F>>,
+        to: &mut Option<Rc<Join<F::Output>>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        let (Some(future), Some(join)) = (future.as_pin_mut(), &*to) else {
+            return Poll::Ready(());
+        };
+        let value = ready!(future.poll(cx));
+        *join.outcome.borrow_mut() = Outcome::Value(value);
+        *to = None;
+        Poll::Ready(())
     }
 }
 
+/// What a spawn hook is given to wrap.
 impl<F: Future> Future for Filled<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        let (Some(future), Some(join)) = (this.future.as_pin_mut(), this.join) else {
-            return Poll::Ready(());
-        };
-        let value = ready!(future.poll(cx));
-        *join.outcome.borrow_mut() = Outcome::Value(value);
-        Poll::Ready(())
+        Self::advance(this.future, this.join, cx)
     }
 }
 
 impl<F: Future + 'static> Body for Filled<F> {
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        Future::poll(self, cx)
+    fn step(
+        self: Pin<&mut Self>,
+        inner: &Inner,
+        key: TaskKey,
+        _: &mut Option<Root<'_>>,
+    ) -> Stepped {
+        let mut this = self.project();
+        this.gear.step(inner, key, |cx| {
+            ready!(Self::advance(this.future.as_mut(), this.join, cx));
+            this.future.set(None);
+            Poll::Ready(Left::Nothing)
+        })
+    }
+
+    fn gear(&self) -> &Gear {
+        &self.gear
+    }
+
+    fn gear_mut(self: Pin<&mut Self>) -> &mut Gear {
+        self.project().gear
+    }
+
+    fn has_ended(&self) -> bool {
+        self.join.is_none()
     }
 
     fn clear(self: Pin<&mut Self>) {
@@ -66,35 +132,106 @@ impl<F: Future + 'static> Body for Filled<F> {
         this.future.set(None);
     }
 
-    fn refill(self: Pin<&mut Self>, future: &mut dyn Any, join: &dyn Any) -> bool {
-        let (Some(future), Some(join)) =
-            (future.downcast_mut::<Option<F>>(), join.downcast_ref::<Rc<Join<F::Output>>>())
-        else {
-            return false;
-        };
+    fn refill(self: Pin<&mut Self>, fresh: &mut dyn Any) -> bool {
+        let Some(fresh) = fresh.downcast_mut::<Fresh<F>>() else { return false };
         let mut this = self.project();
-        this.future.set(future.take());
-        *this.join = Some(join.clone());
+        this.future.set(fresh.future.take());
+        *this.join = fresh.join.take();
+        this.gear.values = std::mem::take(&mut fresh.values);
         true
     }
 }
 
 /// What a spawn hook made of a body.
-pub(crate) struct Hooked(pub(crate) Option<TaskBody>);
+pub(crate) struct Hooked {
+    body: Option<TaskBody>,
+    gear: Gear,
+}
+
+impl Hooked {
+    /// In a copy of the current context.
+    pub(crate) fn new(body: TaskBody) -> Self {
+        Hooked { body: Some(body), gear: Gear::new(Snapshot::current()) }
+    }
+}
 
 impl Body for Hooked {
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.0 {
-            Some(body) => body.as_mut().poll(cx),
-            None => Poll::Ready(()),
-        }
+    fn step(
+        self: Pin<&mut Self>,
+        inner: &Inner,
+        key: TaskKey,
+        _: &mut Option<Root<'_>>,
+    ) -> Stepped {
+        let Hooked { body, gear } = self.get_mut();
+        gear.step(inner, key, |cx| match body {
+            Some(body) => body.as_mut().poll(cx).map(|()| Left::Something),
+            None => Poll::Ready(Left::Nothing),
+        })
+    }
+
+    fn gear(&self) -> &Gear {
+        &self.gear
+    }
+
+    fn gear_mut(self: Pin<&mut Self>) -> &mut Gear {
+        &mut self.get_mut().gear
+    }
+
+    fn has_ended(&self) -> bool {
+        false
     }
 
     fn clear(mut self: Pin<&mut Self>) {
-        self.0 = None;
+        self.body = None;
     }
 
-    fn refill(self: Pin<&mut Self>, _: &mut dyn Any, _: &dyn Any) -> bool {
+    fn refill(self: Pin<&mut Self>, _: &mut dyn Any) -> bool {
+        false
+    }
+}
+
+/// Stands for the future of a run, which stays with its caller, as do its panics.
+pub(crate) struct RootBody(Gear);
+
+impl RootBody {
+    /// In a copy of the current context.
+    pub(crate) fn new() -> Self {
+        RootBody(Gear::new(Snapshot::current()))
+    }
+}
+
+impl Body for RootBody {
+    fn step(
+        mut self: Pin<&mut Self>,
+        inner: &Inner,
+        key: TaskKey,
+        root: &mut Option<Root<'_>>,
+    ) -> Stepped {
+        let polled = match root.as_mut().filter(|root| root.key == key) {
+            Some(root) => self.0.run(inner, key, |cx| (root.advance)(Advance::Poll(cx))),
+            None => (Poll::Pending, false),
+        };
+        match polled {
+            (Poll::Pending, woken) => self.0.pending(inner, woken),
+            (Poll::Ready(()), _) => Stepped::Ended(Left::Something),
+        }
+    }
+
+    fn gear(&self) -> &Gear {
+        &self.0
+    }
+
+    fn gear_mut(self: Pin<&mut Self>) -> &mut Gear {
+        &mut self.get_mut().0
+    }
+
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    fn clear(self: Pin<&mut Self>) {}
+
+    fn refill(self: Pin<&mut Self>, _: &mut dyn Any) -> bool {
         false
     }
 }

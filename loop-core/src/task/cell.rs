@@ -1,13 +1,14 @@
 //! The loop's side of its tasks: bodies, and which of them are queued.
 
 use std::rc::Rc;
+use std::task::Waker;
 
-use loop_handle::Snapshot;
 use slab::Slab;
 
 use super::body::{AnyBody, SpareBodies};
+use super::gear::Gear;
 use super::join::{AnyJoin, SpareJoins};
-use super::state::QUEUED;
+use super::state::{QUEUED, RUNNING};
 use super::waker::TaskWaker;
 use crate::cancel::SharedTree;
 
@@ -32,17 +33,19 @@ impl TaskKey {
 pub(crate) struct Entry {
     pub(crate) serial: u32,
     pub(crate) state: u8,
-    /// `None` while the body is polled, and for a root future, which stays with its caller.
+    /// `None` during a step.
     pub(crate) body: Option<AnyBody>,
-    /// Kept from step to step while somebody holds a clone of it.
-    pub(crate) waker: Option<TaskWaker>,
-    pub(crate) values: Snapshot,
     /// Its catch points and scopes, once it has had one.
     pub(crate) tree: Option<SharedTree>,
     pub(crate) join: Rc<dyn AnyJoin>,
 }
 
 impl Entry {
+    /// Its waker, between its steps, if it has one.
+    pub(crate) fn waker(&self) -> Option<&Waker> {
+        Some(self.body.as_ref()?.gear().waker.as_ref()?.waker())
+    }
+
     /// Whether its next step is in the ready queue.
     pub(crate) fn is_queued(&self) -> bool {
         self.state & QUEUED != 0
@@ -77,6 +80,20 @@ impl TaskTable {
 
     pub(crate) fn get_mut(&mut self, key: TaskKey) -> Option<&mut Entry> {
         self.entries.get_mut(key.index as usize).filter(|entry| entry.serial == key.serial)
+    }
+
+    /// Begins a step: the state that it ends, and the body. The task is RUNNING from here on.
+    #[inline(always)]
+    pub(crate) fn begin_step(&mut self, key: TaskKey) -> Option<(u8, AnyBody)> {
+        let entry = self.get_mut(key)?;
+        let body = entry.body.take()?;
+        Some((std::mem::replace(&mut entry.state, RUNNING), body))
+    }
+
+    /// Keeps the waker of memory that does not fit the next task.
+    pub(crate) fn keep_waker(&mut self, gear: &mut Gear) {
+        let waker = gear.waker.take();
+        self.spare = waker.or(self.spare.take());
     }
 
     pub(crate) fn remove(&mut self, key: TaskKey) -> Option<Entry> {

@@ -149,10 +149,15 @@ impl<T: 'static> Drop for Task<T> {
             header.set(UNHANDLED);
             return;
         }
-        let unread = std::mem::replace(&mut *self.join.outcome.borrow_mut(), Outcome::Taken);
-        match unread {
-            Outcome::Failed(TaskError::Panicked(panic)) => report_panic(self.join.clone(), panic),
-            unread => drop(unread),
+        let is_read = matches!(*self.join.outcome.borrow(), Outcome::Taken);
+        if !is_read {
+            let unread = std::mem::replace(&mut *self.join.outcome.borrow_mut(), Outcome::Taken);
+            match unread {
+                Outcome::Failed(TaskError::Panicked(panic)) => {
+                    report_panic(self.join.clone(), panic);
+                }
+                unread => drop(unread),
+            }
         }
         // Nobody else has it, so once this reference is gone the spare one is the only one.
         if Rc::strong_count(&self.join) == 1 {

@@ -3,6 +3,7 @@
 mod body;
 mod builder;
 mod cell;
+mod gear;
 mod handle;
 mod hook;
 mod join;
@@ -22,9 +23,9 @@ pub(crate) use cell::{TaskKey, TaskTable};
 pub(crate) use request::Asked;
 pub(crate) use spawn::{add_root, remove_root};
 pub(crate) use step::{Advance, attend, attend_later, while_queued};
-pub(crate) use step::{Root, drop_all, step};
+pub(crate) use step::{Root, drop_all, schedule, step};
 pub(crate) use task_ref::find;
-pub(crate) use waker::RemoteWake;
+pub(crate) use waker::{RemoteWake, own_task};
 
 pub use builder::TaskBuilder;
 pub use handle::{CancelOnDrop, Task};

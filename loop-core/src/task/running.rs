@@ -37,11 +37,18 @@ impl Drop for Running {
     }
 }
 
+/// Whether this is the target of the running task's waker. It is not when the task has woken itself in this
+/// step.
+#[inline]
+pub(super) fn is(target: *const ()) -> bool {
+    RUNNING.get() == target
+}
+
 /// Takes note that a task is woken, if it is the running one and this is the first time in its step. What
 /// [`Running::leave`] finds changed is the note.
 #[inline]
 pub(super) fn wake(target: *const ()) -> bool {
-    let first = RUNNING.get() == target;
+    let first = is(target);
     if first {
         RUNNING.set(ptr::null());
     }

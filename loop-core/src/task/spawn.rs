@@ -4,9 +4,7 @@ use std::future::Future;
 use std::panic::Location;
 use std::rc::Rc;
 
-use loop_handle::Snapshot;
-
-use super::body::{AnyBody, Filled, Hooked};
+use super::body::{AnyBody, Fresh, Hooked, RootBody};
 use super::cell::{Entry, TaskKey};
 use super::handle::Task;
 use super::join::{AnyJoin, Header, Join};
@@ -54,17 +52,20 @@ impl LoopRef {
         let body = match self.spawn_hook() {
             Some(hook) => {
                 let task = TaskRef { join: join.clone() };
-                let body = hook.wrap(&task, Box::pin(Filled::new(future, join.clone())));
+                let body = Fresh::new(future, join.clone()).into_body();
+                let body = hook.wrap(&task, Box::pin(body));
                 eager = eager.or_else(|| Some(hook.eager(&task)));
-                Box::pin(Hooked(Some(body))) as AnyBody
+                Box::pin(Hooked::new(body)) as AnyBody
             }
             None => self.body(future, &join),
         };
         if eager == Some(true) && self.is_current() {
-            let key = self.insert_task(join.clone(), Some(body), 0);
+            let key = self.insert_task(join.clone(), body, 0);
+            join.header.key.set(key);
             step(self, key, &mut None);
         } else {
-            let key = self.insert_task(join.clone(), Some(body), QUEUED);
+            let key = self.insert_task(join.clone(), body, QUEUED);
+            join.header.key.set(key);
             self.inner.ready.push_task(key);
         }
         Task::new(join)
@@ -72,14 +73,14 @@ impl LoopRef {
 
     fn body<F: Future + 'static>(&self, future: F, join: &Rc<Join<F::Output>>) -> AnyBody {
         let spare = self.inner.tasks.borrow_mut().bodies.pop();
-        let mut future = Some(future);
+        let mut fresh = Fresh::new(future, join.clone());
         if let Some(mut body) = spare {
-            if body.as_mut().refill(&mut future, join) {
+            if body.as_mut().refill(&mut fresh) {
                 return body;
             }
+            self.inner.tasks.borrow_mut().keep_waker(body.as_mut().gear_mut());
         }
-        let future = future.expect("a body that does not fit leaves the future");
-        Box::pin(Filled::new(future, join.clone()))
+        Box::pin(fresh.into_body())
     }
 
     /// Whether this is the loop that runs on this thread.
@@ -87,20 +88,20 @@ impl LoopRef {
         current::running().is_some_and(|running| running.id == self.inner.id)
     }
 
-    fn insert_task(&self, join: Rc<dyn AnyJoin>, body: Option<AnyBody>, state: u8) -> TaskKey {
-        let values = Snapshot::current();
-        self.inner.tasks.borrow_mut().insert(|key| {
-            join.header().key.set(key);
-            let serial = key.serial;
-            Entry { serial, state, body, waker: None, values, tree: None, join }
-        })
+    /// The header of `join` is to get the key.
+    fn insert_task(&self, join: Rc<dyn AnyJoin>, body: AnyBody, state: u8) -> TaskKey {
+        let body = Some(body);
+        let entry = |TaskKey { serial, .. }| Entry { serial, state, body, tree: None, join };
+        self.inner.tasks.borrow_mut().insert(entry)
     }
 }
 
 /// Makes room in the task table for a future that stays with its caller.
 pub(crate) fn add_root(lp: &LoopRef, site: &'static Location<'static>) -> TaskKey {
     let header = Header::new(&lp.inner, site, None, ROOT | UNHANDLED);
-    let key = lp.insert_task(Rc::new(Join::<()>::new(header)), None, QUEUED);
+    let join = Rc::new(Join::<()>::new(header));
+    let key = lp.insert_task(join.clone(), Box::pin(RootBody::new()), QUEUED);
+    join.header.key.set(key);
     lp.inner.ready.push_task(key);
     key
 }

@@ -60,7 +60,9 @@ impl TaskRef {
     pub(crate) fn in_context<R>(&self, f: impl FnOnce() -> R) -> R {
         let header = self.join.header();
         let values = header.home.upgrade().and_then(|inner| {
-            inner.tasks.borrow().get(header.key.get()).map(|entry| entry.values.clone())
+            let tasks = inner.tasks.borrow();
+            let body = tasks.get(header.key.get())?.body.as_ref()?;
+            Some(body.gear().values.clone())
         });
         match values {
             Some(values) => values.run(f),

@@ -1,8 +1,9 @@
 //! Task wakers: waking is scheduling.
 
-use std::sync::Arc;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Wake, Waker};
+use std::sync::{Arc, OnceLock};
+use std::task::{RawWakerVTable, Wake, Waker};
 
 use super::cell::TaskKey;
 use super::running::{self, Running};
@@ -67,6 +68,17 @@ impl RemoteWake {
     }
 }
 
+/// The vtable of these wakers.
+static VTABLE: OnceLock<&'static RawWakerVTable> = OnceLock::new();
+
+/// The running task of this loop, if that is what `waker` wakes: who is to be woken can be noted by number
+/// then, while a clone of the waker costs two atomic operations. `None` may also be for want of knowing.
+#[inline]
+pub(crate) fn own_task(inner: &Inner, waker: &Waker) -> Option<TaskKey> {
+    let ours = VTABLE.get().is_some_and(|vtable| ptr::eq(*vtable, waker.vtable()));
+    if ours && running::is(waker.data()) { inner.current_task.get() } else { None }
+}
+
 /// A waker and a second reference to what it points to, to see whether anybody else holds one.
 pub(crate) struct TaskWaker {
     target: Arc<Target>,
@@ -80,7 +92,9 @@ impl TaskWaker {
             sent: AtomicBool::new(false),
             inbox,
         });
-        TaskWaker { waker: Waker::from(target.clone()), target }
+        let waker = Waker::from(target.clone());
+        VTABLE.get_or_init(|| waker.vtable());
+        TaskWaker { waker, target }
     }
 
     pub(crate) fn waker(&self) -> &Waker {
@@ -98,9 +112,10 @@ impl TaskWaker {
         Arc::strong_count(&self.target) > 2
     }
 
-    /// Points a waker that nobody keeps at another task.
-    pub(crate) fn retarget(&self, key: TaskKey) {
-        debug_assert!(!self.is_kept(), "a kept waker cannot change its task");
+    /// Points it at the task that is to have a step with it: another than before only if nobody keeps it.
+    #[inline]
+    pub(crate) fn aim(&self, key: TaskKey) {
+        debug_assert!(!self.is_kept() || self.target.key() == key, "its task has kept it");
         self.target.key.store(key.to_bits(), Ordering::Relaxed);
     }
 }
