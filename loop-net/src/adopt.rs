@@ -5,9 +5,9 @@ use std::io;
 use std::rc::Rc;
 
 use crate::conn::Shared;
-use crate::connect::{start_protocol, start_stream};
 use crate::protocol::Protocol;
 use crate::protocol_ref::ProtocolRef;
+use crate::security::Security;
 use crate::socket::Socket;
 use crate::stream::{StreamReader, StreamWriter};
 use crate::transport::Transport;
@@ -18,32 +18,42 @@ use crate::transport::Transport;
 pub struct Adopted {
     shared: Rc<Shared>,
     socket: Socket,
+    security: Security,
 }
 
 impl Adopted {
     pub(crate) fn new(shared: Rc<Shared>, socket: Socket) -> Self {
-        Adopted { shared, socket }
+        Adopted { shared, socket, security: Security::default() }
+    }
+
+    /// Puts TLS on the connection, as the side that `tls` says. What starts it then returns after the
+    /// handshake, and fails if that does.
+    #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    pub fn tls(mut self, tls: crate::tls::Tls) -> Self {
+        self.security = Security::tls(tls);
+        self
     }
 
     /// Gives the connection to a protocol. Returns after `connection_made`. Dropping the future before
     /// it is done closes the socket.
     ///
     /// # Errors
-    /// If the loop is closed.
+    /// If the loop is closed, or a TLS handshake fails.
     pub async fn connect<P, F>(self, factory: F) -> io::Result<(Transport, ProtocolRef<P>)>
     where
         P: Protocol + 'static,
         F: FnOnce() -> P,
     {
-        start_protocol(&self.shared, self.socket, factory()).await
+        self.security.start_protocol(&self.shared, self.socket, factory()).await
     }
 
     /// Makes a stream of it. Dropping the future before it is done closes the socket.
     ///
     /// # Errors
-    /// If the loop is closed.
+    /// As [`connect`](Self::connect).
     pub async fn open_stream(self) -> io::Result<(StreamReader, StreamWriter)> {
-        start_stream(&self.shared, self.socket).await
+        self.security.start_stream(&self.shared, self.socket).await
     }
 }
 

@@ -16,6 +16,7 @@ use crate::conn::{Conn, Shared};
 use crate::error::named;
 use crate::protocol::{AnyProtocol, Protocol};
 use crate::protocol_ref::ProtocolRef;
+use crate::security::Security;
 use crate::socket::{ConnectOptions, Socket};
 use crate::stream::{StreamProtocol, StreamReader, StreamWriter};
 use crate::transport::Transport;
@@ -47,8 +48,7 @@ pub struct TcpConnector {
     delay: Option<Duration>,
     interleave: Option<usize>,
     options: ConnectOptions,
-    #[cfg(feature = "tls")]
-    tls: Option<crate::tls::Tls>,
+    security: Security,
 }
 
 impl TcpConnector {
@@ -61,8 +61,7 @@ impl TcpConnector {
             delay: None,
             interleave: None,
             options,
-            #[cfg(feature = "tls")]
-            tls: None,
+            security: Security::default(),
         }
     }
 
@@ -108,7 +107,7 @@ impl TcpConnector {
     #[cfg(feature = "tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
     pub fn tls(mut self, tls: crate::tls::Tls) -> Self {
-        self.tls = Some(tls);
+        self.security = Security::tls(tls);
         self
     }
 
@@ -120,35 +119,24 @@ impl TcpConnector {
     /// If the address is bad or nobody accepts; the error names the address. With several addresses
     /// that failed in different ways, the error lists them all (B-CONN-02). `InvalidInput` if no local
     /// address is of the peer's family.
-    pub async fn connect<P, F>(self, factory: F) -> io::Result<(Transport, ProtocolRef<P>)>
+    pub async fn connect<P, F>(mut self, factory: F) -> io::Result<(Transport, ProtocolRef<P>)>
     where
         P: Protocol + 'static,
         F: FnOnce() -> P,
     {
-        let shared = self.shared.clone();
-        #[cfg(feature = "tls")]
-        if let Some(tls) = self.tls.clone() {
-            let socket = self.dial().await?;
-            let transport = crate::tls::start(&shared, socket, Box::new(factory()), &tls).await?;
-            return Ok((transport.clone(), ProtocolRef::new(transport)));
-        }
+        let (shared, security) = (self.shared.clone(), std::mem::take(&mut self.security));
         let socket = self.dial().await?;
-        start_protocol(&shared, socket, factory()).await
+        security.start_protocol(&shared, socket, factory()).await
     }
 
     /// Connects and returns the two halves of a stream; asyncio's `open_connection`.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub async fn open_stream(self) -> io::Result<(StreamReader, StreamWriter)> {
-        let shared = self.shared.clone();
-        #[cfg(feature = "tls")]
-        if let Some(tls) = self.tls.clone() {
-            let socket = self.dial().await?;
-            return crate::tls::start_stream(&shared, socket, &tls).await;
-        }
+    pub async fn open_stream(mut self) -> io::Result<(StreamReader, StreamWriter)> {
+        let (shared, security) = (self.shared.clone(), std::mem::take(&mut self.security));
         let socket = self.dial().await?;
-        start_stream(&shared, socket).await
+        security.start_stream(&shared, socket).await
     }
 
     /// The first address that accepts wins; the sockets of failures are closed (B-CONN-01).

@@ -12,6 +12,11 @@ use crate::transport::{Transport, WriteState};
 #[cfg_attr(not(feature = "tls"), allow(dead_code))]
 pub(crate) trait Layer {
     fn write(&self, data: &[u8]) -> WriteState;
+    /// Of whoever it is lent to.
+    fn write_lent(&self, data: &[u8]) -> WriteState;
+    fn is_lent(&self) -> bool;
+    /// Nothing is delivered meanwhile, and other writes are refused.
+    fn set_lent(&self, lent: bool);
     fn write_eof(&self);
     fn close(&self);
     fn abort(&self);

@@ -96,6 +96,9 @@ mod pipe;
 mod process;
 mod protocol;
 mod protocol_ref;
+#[cfg(doctest)]
+mod refused;
+mod security;
 mod sendfile;
 mod server;
 mod sock;

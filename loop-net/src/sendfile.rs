@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use loop_core::LoopRef;
@@ -13,8 +14,9 @@ use rustix::io::Errno;
 use crate::async_fd::AsyncFd;
 use crate::conn::Lent;
 use crate::error::named;
+use crate::layer::Layer;
 use crate::socket::send_flags;
-use crate::transport::Transport;
+use crate::transport::{Transport, WriteState};
 
 /// The most that one system call is asked to send.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -161,7 +163,7 @@ impl<'a> SendFile<'a> {
             }
             let mut rest = &block[..count];
             while !rest.is_empty() {
-                let sent = out.write_with(|fd| send(fd, rest)).await?;
+                let sent = out.write(rest).await?;
                 position.at.set(position.at.get() + sent as u64);
                 rest = &rest[sent..];
             }
@@ -202,6 +204,11 @@ impl Drop for Position<'_> {
 
 /// Where a file goes.
 trait Out {
+    /// Sends some of `data`; how much.
+    async fn write(&self, data: &[u8]) -> io::Result<usize> {
+        self.write_with(|fd| send(fd, data)).await
+    }
+
     /// Tries `f` until it does not say `WouldBlock`.
     async fn write_with<T>(
         &self,
@@ -225,6 +232,66 @@ impl Out for Lent {
     ) -> io::Result<T> {
         Lent::write_with(self, |socket| f(socket.as_fd())).await
     }
+}
+
+/// A TLS connection that takes no writes but ours, and delivers nothing, until this is dropped
+/// (B-SFL-06).
+struct LentLayer {
+    transport: Transport,
+    layer: Weak<dyn Layer>,
+}
+
+impl LentLayer {
+    async fn borrow(transport: &Transport) -> io::Result<LentLayer> {
+        let layer = transport.layer().filter(|layer| !layer.is_closing()).ok_or_else(closed)?;
+        if layer.is_lent() {
+            let message = "a file is being sent on this connection already";
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+        }
+        layer.set_lent(true);
+        let lent = LentLayer { transport: transport.clone(), layer: Rc::downgrade(&layer) };
+        drop(layer);
+        lent.flushed().await?;
+        Ok(lent)
+    }
+
+    async fn flushed(&self) -> io::Result<()> {
+        self.transport.flushed().await;
+        if self.transport.is_closing() { Err(closed()) } else { Ok(()) }
+    }
+}
+
+impl Out for LentLayer {
+    /// What was taken was also sent, so that the file's position is right (B-SFL-01).
+    async fn write(&self, data: &[u8]) -> io::Result<usize> {
+        match self.layer.upgrade().map(|layer| layer.write_lent(data)) {
+            None | Some(WriteState::Closed) => Err(closed()),
+            Some(WriteState::Open | WriteState::Full) => {
+                self.flushed().await?;
+                Ok(data.len())
+            }
+        }
+    }
+
+    /// There is no descriptor that encrypts (B-SFL-07).
+    async fn write_with<T>(
+        &self,
+        _: impl FnMut(std::os::fd::BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        Err(Errno::OPNOTSUPP.into())
+    }
+}
+
+impl Drop for LentLayer {
+    fn drop(&mut self) {
+        if let Some(layer) = self.layer.upgrade() {
+            layer.set_lent(false);
+        }
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "the connection is closed")
 }
 
 impl<S: AsFd + 'static> AsyncFd<S> {
@@ -256,17 +323,14 @@ impl Transport {
     /// `NotConnected` if the connection is closed, closing, or its side was ended (B-SFL-08), also
     /// meanwhile; `ResourceBusy` while another file is being sent; `InvalidInput` for a count of zero;
     /// what `sendfile`, reading or sending says, naming the peer; `Unsupported` if the system cannot and
-    /// the fallback is off, and for TLS connections.
+    /// the fallback is off: on TLS connections it never can.
     pub async fn send_file(&self, what: SendFile<'_>) -> io::Result<u64> {
-        if self.is_layered() {
-            let message = "files cannot be sent past the encryption: read them and write";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
-        }
-        let Some(conn) = self.conn() else {
-            return Err(io::Error::new(io::ErrorKind::NotConnected, "the connection is closed"));
+        let sent = if self.is_layered() {
+            what.send(self.loop_ref(), &LentLayer::borrow(self).await?).await
+        } else {
+            let conn = self.conn().ok_or_else(closed)?;
+            what.send(self.loop_ref(), &Lent::borrow(conn).await?).await
         };
-        let lent = Lent::borrow(conn).await?;
-        let sent = what.send(self.loop_ref(), &lent).await;
         sent.map_err(|error| named(format!("send a file on the {}", self.describe()), error))
     }
 }

@@ -9,10 +9,11 @@ use rustix::fs::{FileType, Stat, lstat};
 use rustix::io::Errno;
 
 use crate::conn::Shared;
-use crate::connect::{finish, start_protocol, start_stream};
+use crate::connect::finish;
 use crate::error::named;
 use crate::protocol::Protocol;
 use crate::protocol_ref::ProtocolRef;
+use crate::security::Security;
 use crate::sock_addr::SockAddr;
 use crate::socket::Socket;
 use crate::stream::{StreamReader, StreamWriter};
@@ -24,11 +25,22 @@ use crate::transport::Transport;
 pub struct UnixConnector {
     shared: Rc<Shared>,
     addr: SockAddr,
+    security: Security,
 }
 
 impl UnixConnector {
     pub(crate) fn new(shared: Rc<Shared>, addr: SockAddr) -> Self {
-        UnixConnector { shared, addr }
+        UnixConnector { shared, addr, security: Security::default() }
+    }
+
+    /// Puts TLS on the connection. What connects then returns after the handshake, and fails if that
+    /// does. No host is known whose name the server could
+    /// have to prove: the side of `tls` says which (B-UNIX-05).
+    #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    pub fn tls(mut self, tls: crate::tls::Tls) -> Self {
+        self.security = Security::tls(tls);
+        self
     }
 
     /// Connects and gives the connection to a protocol; asyncio's `create_unix_connection`. Returns
@@ -43,7 +55,7 @@ impl UnixConnector {
         F: FnOnce() -> P,
     {
         let socket = self.dial().await?;
-        start_protocol(&self.shared, socket, factory()).await
+        self.security.start_protocol(&self.shared, socket, factory()).await
     }
 
     /// Connects and returns the two halves of a stream; asyncio's `open_unix_connection`.
@@ -52,7 +64,7 @@ impl UnixConnector {
     /// As [`connect`](Self::connect).
     pub async fn open_stream(self) -> io::Result<(StreamReader, StreamWriter)> {
         let socket = self.dial().await?;
-        start_stream(&self.shared, socket).await
+        self.security.start_stream(&self.shared, socket).await
     }
 
     async fn dial(&self) -> io::Result<Socket> {

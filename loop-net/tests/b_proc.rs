@@ -394,6 +394,49 @@ fn b_proc_11_signals_reach_a_living_child_only() {
     });
 }
 
+/// Starts a process with a number, if this system lets us choose: not without the right to.
+fn spawn_numbered(pid: u32) -> Option<std::process::Child> {
+    // Other tests start processes too.
+    for _ in 0..50 {
+        std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;
+        let mut child = Command::new("/bin/sleep").arg("600").spawn().unwrap();
+        if child.id() == pid {
+            return Some(child);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    None
+}
+
+#[test]
+fn b_proc_12_a_signal_never_reaches_another_process_with_the_same_number() {
+    each_backend(|world| {
+        let net = world.net.clone();
+        let child = world.block_on(net.shell("exit 0").spawn()).unwrap();
+        let pid = child.pid();
+        // As long as the loop has not reaped it, nobody else can have its number.
+        eventually(|| state_of(pid) == Some('Z'));
+        child.kill().unwrap();
+        assert_eq!(state_of(pid), Some('Z'));
+        // Somebody else reaps it, and the loop does not know yet.
+        let id = rustix::process::Pid::from_raw(pid as i32);
+        rustix::process::waitpid(id, rustix::process::WaitOptions::empty()).unwrap();
+        let bystander = cfg!(target_os = "linux").then(|| spawn_numbered(pid)).flatten();
+        child.kill().unwrap();
+        child.terminate().unwrap();
+        world.block_on(child.wait()).unwrap_err();
+        // And now it does.
+        assert_eq!(child.kill().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(world.reports.take().len(), 1);
+        if let Some(mut bystander) = bystander {
+            assert_eq!(bystander.try_wait().unwrap(), None, "the bystander was hit");
+            bystander.kill().unwrap();
+            bystander.wait().unwrap();
+        }
+    });
+}
+
 #[test]
 fn b_proc_13_close_kills_a_running_child_and_leaves_a_finished_one() {
     each_backend(|world| {

@@ -5,141 +5,17 @@ mod common;
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use common::tls::{Identity, RawClient, echo_server, probe_server, until_registered};
 use common::{Hook, OnDrop, Probe, Trace, World, for_each_backend, is_open, reset};
 use loop_core::{spawn, timeout, yield_now};
-use loop_net::{KeepOpen, NetError, Protocol, Server, Tls, TlsProtocol, Transport, WriteState};
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use loop_net::{KeepOpen, NetError, Protocol, Tls, TlsProtocol, Transport, WriteState};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
-
-struct Identity {
-    der: CertificateDer<'static>,
-    key: Vec<u8>,
-}
-
-impl Identity {
-    fn new() -> Identity {
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        Identity { der: made.cert.der().clone(), key: made.signing_key.serialize_der() }
-    }
-
-    fn key(&self) -> rustls::pki_types::PrivateKeyDer<'static> {
-        PrivatePkcs8KeyDer::from(self.key.clone()).into()
-    }
-
-    fn roots(&self) -> RootCertStore {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.der.clone()).unwrap();
-        roots
-    }
-
-    fn server_config(&self) -> ServerConfig {
-        let builder = ServerConfig::builder().with_no_client_auth();
-        builder.with_single_cert(vec![self.der.clone()], self.key()).unwrap()
-    }
-
-    fn client_config(&self) -> ClientConfig {
-        ClientConfig::builder().with_root_certificates(self.roots()).with_no_client_auth()
-    }
-
-    fn server(&self) -> Tls {
-        Tls::server(Arc::new(self.server_config()))
-    }
-
-    fn client(&self) -> Tls {
-        Tls::client(Arc::new(self.client_config()), "localhost").unwrap()
-    }
-}
-
-/// Echoes until the peer's end.
-fn echo_server(world: &mut World, tls: Tls) -> Server {
-    let serving = world.net.tcp_server("127.0.0.1:0").tls(tls);
-    let serving = serving.serve_streams(async |mut reader, writer| {
-        loop {
-            let data = reader.read(65536).await?;
-            if data.is_empty() {
-                return io::Result::Ok(());
-            }
-            writer.write(&data);
-            writer.drain().await?;
-        }
-    });
-    world.block_on(serving).unwrap()
-}
-
-/// A server of probes behind TLS.
-fn probe_server(world: &mut World, tls: Tls, probe: &Probe) -> Server {
-    let probe = probe.clone();
-    let serving = world.net.tcp_server("127.0.0.1:0").tls(tls).bind(move || probe.clone());
-    world.block_on(serving).unwrap()
-}
-
-/// A client of the engine alone, on a plain socket that the test drives.
-struct RawClient {
-    socket: TcpStream,
-    tls: ClientConnection,
-}
-
-impl RawClient {
-    fn new(identity: &Identity, addr: SocketAddr) -> RawClient {
-        let socket = TcpStream::connect(addr).unwrap();
-        socket.set_nodelay(true).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        let config = Arc::new(identity.client_config());
-        let tls = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
-        RawClient { socket, tls }
-    }
-
-    /// Sends what there is in pieces of that size, with turns of the loop in between.
-    fn send(&mut self, world: &mut World, piece: usize) {
-        let mut out = Vec::new();
-        while self.tls.wants_write() {
-            self.tls.write_tls(&mut out).unwrap();
-        }
-        for piece in out.chunks(piece) {
-            self.socket.write_all(piece).unwrap();
-            world.turn();
-        }
-    }
-
-    /// Reads what there is. `false` at the end of the connection.
-    fn receive(&mut self, plain: &mut Vec<u8>) -> bool {
-        let mut buffer = [0; 16384];
-        match self.socket.read(&mut buffer) {
-            Ok(0) => return false,
-            Ok(count) => {
-                let mut data = &buffer[..count];
-                while !data.is_empty() {
-                    self.tls.read_tls(&mut data).unwrap();
-                    self.tls.process_new_packets().unwrap();
-                    let _ = self.tls.reader().read_to_end(plain);
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => panic!("{error}"),
-        }
-        true
-    }
-
-    fn shake(&mut self, world: &mut World, piece: usize) {
-        while self.tls.is_handshaking() || self.tls.wants_write() {
-            self.send(world, piece);
-            assert!(self.receive(&mut Vec::new()));
-            world.turn();
-        }
-    }
-}
-
-/// Turns of the loop until so many sockets are left.
-fn until_registered(world: &mut World, count: usize) {
-    let log = world.log.clone();
-    world.until(|| log.registered() == count);
-}
+use rustls::{ClientConfig, ServerConfig, ServerConnection};
 
 #[test]
 fn b_tls_02_connection_made_comes_with_the_end_of_the_handshake() {
@@ -575,8 +451,7 @@ fn b_tls_15_a_peer_that_does_not_say_goodbye() {
 fn b_tls_16_data_before_the_goodbye_comes_before_the_end() {
     let identity = Identity::new();
     for_each_backend(|world| {
-        // What it answers has no effect (B-TLS-17).
-        let probe = Probe::new().kept_open();
+        let probe = Probe::new();
         let server = probe_server(world, identity.server(), &probe);
         let mut client = RawClient::new(&identity, server.local_addrs()[0]);
         client.shake(world, usize::MAX);

@@ -168,11 +168,14 @@ impl Protocol for StreamProtocol {
         self.stream.reader.wake();
     }
 
-    /// The stream stays open for writing (B-STR-20).
+    /// The stream stays open for writing, but not over TLS, where nothing can (B-STR-20).
     fn eof_received(&mut self) -> KeepOpen {
         self.stream.eof.set(true);
         self.stream.reader.wake();
-        KeepOpen::Yes
+        match &self.transport {
+            Some(transport) if !transport.can_write_eof() => KeepOpen::No,
+            _ => KeepOpen::Yes,
+        }
     }
 
     fn pause_writing(&mut self) {

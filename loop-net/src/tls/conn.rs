@@ -43,6 +43,8 @@ pub(super) struct TlsConn {
     pub(super) error: RefCell<Option<Rc<NetError>>>,
     /// Reading: what the user has not taken, because it is paused.
     pub(super) paused: Cell<bool>,
+    /// A file is being sent.
+    pub(super) lent: Cell<bool>,
     pub(super) plain: RefCell<Vec<u8>>,
     /// The peer has ended its side, and the protocol is to hear of that.
     pub(super) ended: Cell<bool>,
@@ -78,6 +80,7 @@ impl TlsConn {
             timer: Cell::new(None),
             error: RefCell::default(),
             paused: Cell::new(false),
+            lent: Cell::new(false),
             plain: RefCell::default(),
             ended: Cell::new(false),
             peer_gone: Cell::new(false),

@@ -13,7 +13,14 @@ use crate::transport::{Transport, WriteState};
 
 impl Layer for TlsConn {
     fn write(&self, data: &[u8]) -> WriteState {
-        if self.phase.get().is_closing() {
+        if self.lent.get() {
+            return WriteState::Closed;
+        }
+        self.write_lent(data)
+    }
+
+    fn write_lent(&self, data: &[u8]) -> WriteState {
+        if self.is_closing() {
             return WriteState::Closed;
         }
         self.backlog.borrow_mut().push(data);
@@ -48,11 +55,19 @@ impl Layer for TlsConn {
     }
 
     fn is_reading(&self) -> bool {
-        self.phase.get() <= Phase::Wrapped && !self.paused.get()
+        self.phase.get() <= Phase::Wrapped && !self.paused.get() && !self.lent.get()
     }
 
     fn pause_reading(&self, paused: bool) {
         TlsConn::pause_reading(self, paused);
+    }
+
+    fn is_lent(&self) -> bool {
+        self.lent.get()
+    }
+
+    fn set_lent(&self, lent: bool) {
+        TlsConn::set_lent(self, lent);
     }
 
     fn buffered(&self) -> usize {

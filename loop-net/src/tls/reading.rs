@@ -3,6 +3,8 @@
 use std::io;
 use std::rc::Rc;
 
+use loop_core::ExceptionContext;
+
 use super::conn::{TlsConn, tls_error};
 use super::info::TlsInfo;
 use super::phase::Phase;
@@ -64,7 +66,7 @@ impl TlsConn {
 
     /// Hands bytes to the protocol, or keeps them while it is paused (B-TLS-11, B-TLS-12).
     pub(super) fn deliver(&self, bytes: Vec<u8>) {
-        if self.paused.get() || !self.plain.borrow().is_empty() {
+        if self.holds_back() || !self.plain.borrow().is_empty() {
             let kept = {
                 let mut plain = self.plain.borrow_mut();
                 plain.extend_from_slice(&bytes);
@@ -87,7 +89,7 @@ impl TlsConn {
 
     /// In a later iteration than `resume_reading`: what was kept (B-TLS-11).
     pub(super) fn deliver_kept(&self) {
-        if self.paused.get() || self.phase.get() != Phase::Wrapped {
+        if self.holds_back() || self.phase.get() != Phase::Wrapped {
             return;
         }
         let bytes = self.plain.take();
@@ -128,16 +130,28 @@ impl TlsConn {
         }
     }
 
+    /// Whether bytes and the end are kept from the protocol.
+    fn holds_back(&self) -> bool {
+        self.paused.get() || self.lent.get()
+    }
+
     /// Behind all data (B-TLS-16). TLS knows no half-closed connection here (B-TLS-17).
     fn tell_end(&self) {
-        let due = self.ended.get() && !self.paused.get() && self.plain.borrow().is_empty();
+        let due = self.ended.get() && !self.holds_back() && self.plain.borrow().is_empty();
         if !due || self.phase.get() != Phase::Wrapped {
             return;
         }
         self.ended.set(false);
         match self.hook("eof_received failed", |protocol| protocol.eof_received()) {
             Some(Err(panic)) => self.end(NetError::Panicked(panic)),
-            Some(Ok(KeepOpen::Yes | KeepOpen::No)) | None => self.close(),
+            Some(Ok(KeepOpen::Yes)) => {
+                let message = "a TLS connection cannot be kept open after the peer's end";
+                let context =
+                    ExceptionContext::warning(message).with_subject(self.lower().describe());
+                self.lp().report(&context);
+                self.close();
+            }
+            Some(Ok(KeepOpen::No)) | None => self.close(),
         }
     }
 
@@ -199,6 +213,21 @@ impl TlsConn {
         if self.phase.get().is_closing() || self.paused.replace(paused) == paused || paused {
             return;
         }
+        self.queue_delivery();
+    }
+
+    /// While this is set nothing is delivered, and of writes only [`Layer::write_lent`]'s are taken
+    /// (B-SFL-06).
+    ///
+    /// [`Layer::write_lent`]: crate::layer::Layer::write_lent
+    pub(super) fn set_lent(&self, lent: bool) {
+        self.lent.set(lent);
+        if !self.holds_back() {
+            self.queue_delivery();
+        }
+    }
+
+    fn queue_delivery(&self) {
         if self.plain.borrow().is_empty() && !self.ended.get() {
             return;
         }

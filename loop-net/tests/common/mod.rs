@@ -2,6 +2,9 @@
 //! its network on each backend, on a selector that logs.
 #![allow(dead_code)] // Each test binary uses some of it.
 
+#[cfg(feature = "tls")]
+pub mod tls;
+
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::io::{self, Read};
