@@ -11,29 +11,15 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use common::{World, for_each_backend, for_each_kind, is_open, listener, reset, text};
+use common::{World, for_each_backend, for_each_socket, for_each_stream, is_open, reset, text};
 use loop_core::yield_now;
 use loop_net::{ReadError, StreamReader, StreamWriter, WriteState};
 
 const LIMIT: usize = 64 * 1024;
 
-/// A stream and its peer.
-fn open(world: &mut World) -> (StreamReader, StreamWriter, TcpStream) {
-    if world.unix {
-        let (ours, peer) = common::unix_pair();
-        let adopted = world.net.adopt(ours).unwrap();
-        let (reader, writer) = world.block_on(adopted.open_stream()).unwrap();
-        return (reader, writer, peer);
-    }
-    let (listener, addr) = listener();
-    let stream = world.net.tcp_connect(addr).open_stream();
-    let (reader, writer) = world.block_on(stream).unwrap();
-    (reader, writer, listener.accept().unwrap().0)
-}
-
 /// A stream that reads `bytes` and then the end.
 fn holding(world: &mut World, bytes: &[u8]) -> (StreamReader, StreamWriter) {
-    let (reader, writer, peer) = open(world);
+    let (reader, writer, peer) = world.open_stream();
     feed(&peer, bytes);
     (reader, writer)
 }
@@ -86,8 +72,8 @@ fn overrun<T: std::fmt::Debug>(result: Result<T, ReadError>) -> usize {
 
 #[test]
 fn b_str_01_read_waits_only_while_nothing_is_there() {
-    for_each_kind(|world| {
-        let (mut reader, _writer, mut peer) = open(world);
+    for_each_stream(|world| {
+        let (mut reader, _writer, mut peer) = world.open_stream();
         world.block_on(async {
             assert_eq!(reader.read(0).await.unwrap(), b"");
             assert!(waits(reader.read(10)).await);
@@ -103,8 +89,8 @@ fn b_str_01_read_waits_only_while_nothing_is_there() {
 
 #[test]
 fn b_str_01_read_into_fills_what_it_is_lent() {
-    for_each_kind(|world| {
-        let (mut reader, _writer, mut peer) = open(world);
+    for_each_stream(|world| {
+        let (mut reader, _writer, mut peer) = world.open_stream();
         world.block_on(async {
             let mut lent = [0; 4];
             assert_eq!(reader.read_into(&mut []).await.unwrap(), 0);
@@ -122,7 +108,7 @@ fn b_str_01_read_into_fills_what_it_is_lent() {
 
 #[test]
 fn b_str_02_read_to_end_takes_however_much_there_is() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let data: Vec<u8> = (0..20 * LIMIT).map(|i| (i / 7) as u8).collect();
         let (mut reader, _writer) = holding(world, &data);
         assert!(world.block_on(reader.read_to_end()).unwrap() == data);
@@ -132,7 +118,7 @@ fn b_str_02_read_to_end_takes_however_much_there_is() {
 
 #[test]
 fn b_str_03_read_exact_takes_that_many_or_says_how_many() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let data: Vec<u8> = (0..5 * LIMIT).map(|i| (i / 7) as u8).collect();
         let (mut reader, _writer) = holding(world, &data);
         world.block_on(async {
@@ -149,10 +135,10 @@ fn b_str_03_read_exact_takes_that_many_or_says_how_many() {
 
 #[test]
 fn b_str_04_read_until_includes_the_separator_wherever_chunks_end() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let text = b"one--two--three-x----tail";
         for size in [1, 2, 3, 5, text.len()] {
-            let (mut reader, _writer, peer) = open(world);
+            let (mut reader, _writer, peer) = world.open_stream();
             let chunks = text.chunks(size).map(<[u8]>::to_vec).collect();
             world.event_loop.spawn(drip(peer, chunks)).detach();
             world.block_on(async {
@@ -167,7 +153,7 @@ fn b_str_04_read_until_includes_the_separator_wherever_chunks_end() {
 
 #[test]
 fn b_str_05_the_end_before_the_separator_consumes_the_buffer() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let (mut reader, _writer) = holding(world, b"no end");
         world.block_on(async {
             assert_eq!(incomplete(reader.read_until(b"\n").await), (b"no end".to_vec(), None));
@@ -179,7 +165,7 @@ fn b_str_05_the_end_before_the_separator_consumes_the_buffer() {
 
 #[test]
 fn b_str_06_the_limit_is_for_the_data_without_its_separator() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let mut data = vec![b'x'; LIMIT];
         data.extend_from_slice(b"\r\n");
         data.extend(vec![b'y'; LIMIT + 1]);
@@ -200,8 +186,8 @@ fn b_str_06_the_limit_is_for_the_data_without_its_separator() {
 
 #[test]
 fn b_str_06_without_a_separator_consumed_holds_none() {
-    for_each_kind(|world| {
-        let (mut reader, _writer, mut peer) = open(world);
+    for_each_stream(|world| {
+        let (mut reader, _writer, mut peer) = world.open_stream();
         peer.write_all(&vec![b'x'; LIMIT + 5]).unwrap();
         peer.write_all(b"\r").unwrap();
         world.block_on(async {
@@ -217,7 +203,7 @@ fn b_str_06_without_a_separator_consumed_holds_none() {
 
 #[test]
 fn b_str_07_an_empty_separator_is_refused() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let (mut reader, _writer) = holding(world, b"x");
         let error = world.block_on(reader.read_until(b"")).unwrap_err();
         assert!(matches!(error, ReadError::InvalidSeparator));
@@ -228,7 +214,7 @@ fn b_str_07_an_empty_separator_is_refused() {
 
 #[test]
 fn b_str_08_lines() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let (mut reader, _writer) = holding(world, b"one\n\ntwo\r\nlast");
         world.block_on(async {
             for line in ["one\n", "\n", "two\r\n", "last"] {
@@ -242,9 +228,9 @@ fn b_str_08_lines() {
 
 #[test]
 fn b_str_08_a_line_over_the_limit_is_discarded_and_reading_resumes() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         // Its end is known: the line goes.
-        let (mut reader, _writer, mut peer) = open(world);
+        let (mut reader, _writer, mut peer) = world.open_stream();
         let long = vec![b'x'; LIMIT + 1];
         peer.write_all(&long).unwrap();
         peer.write_all(b"\nnext\n").unwrap();
@@ -268,7 +254,7 @@ fn b_str_08_a_line_over_the_limit_is_discarded_and_reading_resumes() {
 #[test]
 fn b_str_09_an_error_is_raised_by_every_later_read() {
     for_each_backend(|world| {
-        let (mut reader, writer, mut peer) = open(world);
+        let (mut reader, writer, mut peer) = world.open_stream();
         peer.write_all(b"buffered").unwrap();
         world.block_on(async {
             assert!(waits(reader.read_exact(100)).await);
@@ -291,8 +277,8 @@ fn b_str_09_an_error_is_raised_by_every_later_read() {
 
 #[test]
 fn b_str_10_at_eof_is_the_end_and_an_empty_buffer() {
-    for_each_kind(|world| {
-        let (mut reader, _writer, mut peer) = open(world);
+    for_each_stream(|world| {
+        let (mut reader, _writer, mut peer) = world.open_stream();
         assert!(!reader.at_eof());
         peer.write_all(b"xy").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
@@ -309,8 +295,8 @@ fn b_str_10_at_eof_is_the_end_and_an_empty_buffer() {
 
 #[test]
 fn b_str_12_a_dropped_read_consumes_nothing() {
-    for_each_kind(|world| {
-        let (mut reader, _writer, mut peer) = open(world);
+    for_each_stream(|world| {
+        let (mut reader, _writer, mut peer) = world.open_stream();
         peer.write_all(b"abc").unwrap();
         world.block_on(async {
             assert!(waits(reader.read_exact(4)).await);
@@ -327,8 +313,8 @@ fn b_str_12_a_dropped_read_consumes_nothing() {
 
 #[test]
 fn b_str_13_a_full_buffer_pauses_the_transport_and_reading_resumes_it() {
-    for_each_kind(|world| {
-        let (mut reader, writer, peer) = open(world);
+    for_each_stream(|world| {
+        let (mut reader, writer, peer) = world.open_stream();
         let total = 64 << 20;
         let sender = std::thread::spawn(move || {
             let (mut peer, chunk) = (peer, vec![b'x'; 1 << 20]);
@@ -370,8 +356,8 @@ fn stuff(writer: &StreamWriter) -> usize {
 
 #[test]
 fn b_str_15_write_never_waits_and_drain_only_while_paused() {
-    for_each_kind(|world| {
-        let (_reader, writer, mut peer) = open(world);
+    for_each_stream(|world| {
+        let (_reader, writer, mut peer) = world.open_stream();
         world.block_on(async {
             writer.write(b"a");
             writer.write_all_vectored(&["b", "c"]);
@@ -389,7 +375,7 @@ fn b_str_15_write_never_waits_and_drain_only_while_paused() {
 fn b_str_16_any_number_of_tasks_may_drain() {
     for lost in [false, true] {
         for_each_backend(|world| {
-            let (_reader, writer, mut peer) = open(world);
+            let (_reader, writer, mut peer) = world.open_stream();
             let writer = Rc::new(writer);
             let written = stuff(&writer);
             let (drained, failed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
@@ -417,7 +403,7 @@ fn b_str_16_any_number_of_tasks_may_drain() {
 #[test]
 fn b_str_17_drain_raises_what_the_connection_was_lost_by() {
     for_each_backend(|world| {
-        let (_reader, writer, peer) = open(world);
+        let (_reader, writer, peer) = world.open_stream();
         reset(peer);
         world.block_on(async {
             writer.wait_closed().await.unwrap_err();
@@ -426,7 +412,7 @@ fn b_str_17_drain_raises_what_the_connection_was_lost_by() {
         });
 
         // Lost without an error it is a connection error still; and closing, it yields once.
-        let (_reader, writer, _peer) = open(world);
+        let (_reader, writer, _peer) = world.open_stream();
         world.block_on(async {
             writer.close();
             let error = writer.drain().await.unwrap_err();
@@ -438,7 +424,7 @@ fn b_str_17_drain_raises_what_the_connection_was_lost_by() {
 #[test]
 fn b_str_18_wait_closed_completes_with_the_loss() {
     for_each_backend(|world| {
-        let (_reader, writer, mut peer) = open(world);
+        let (_reader, writer, mut peer) = world.open_stream();
         peer.write_all(b"unread").unwrap();
         world.block_on(async {
             assert!(waits(writer.wait_closed()).await);
@@ -447,13 +433,13 @@ fn b_str_18_wait_closed_completes_with_the_loss() {
             writer.wait_closed().await.unwrap();
         });
 
-        let (_reader, writer, peer) = open(world);
+        let (_reader, writer, peer) = world.open_stream();
         reset(peer);
         let error = world.block_on(writer.wait_closed()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
         assert!(text(&error).starts_with("read from 127.0.0.1:"), "{error}");
         // One that nobody waits for is nobody's report: the end of this test checks that.
-        let (reader, writer, peer) = open(world);
+        let (reader, writer, peer) = world.open_stream();
         reset(peer);
         world.until(|| writer.is_closing());
         world.idle();
@@ -463,8 +449,8 @@ fn b_str_18_wait_closed_completes_with_the_loss() {
 
 #[test]
 fn b_str_19_closing_the_writer_ends_the_reader() {
-    for_each_kind(|world| {
-        let (mut reader, writer, mut peer) = open(world);
+    for_each_socket(|world| {
+        let (mut reader, writer, mut peer) = world.open_stream();
         peer.write_all(b"abc").unwrap();
         world.block_on(async {
             assert!(waits(reader.read_exact(4)).await);
@@ -478,8 +464,8 @@ fn b_str_19_closing_the_writer_ends_the_reader() {
 
 #[test]
 fn b_str_20_after_the_peers_end_we_may_write() {
-    for_each_kind(|world| {
-        let (mut reader, writer, mut peer) = open(world);
+    for_each_socket(|world| {
+        let (mut reader, writer, mut peer) = world.open_stream();
         peer.shutdown(Shutdown::Write).unwrap();
         world.block_on(async {
             assert_eq!(reader.read(1).await.unwrap(), b"");
@@ -495,7 +481,7 @@ fn b_str_20_after_the_peers_end_we_may_write() {
 
 #[test]
 fn b_str_21_handlers_are_tasks_whose_errors_are_reported() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let held: Rc<RefCell<Vec<StreamWriter>>> = Rc::default();
         let kept = held.clone();
         let server = world.net.tcp_server("127.0.0.1:0").serve_streams(
@@ -543,7 +529,7 @@ fn b_str_21_handlers_are_tasks_whose_errors_are_reported() {
 
 #[test]
 fn b_str_21_a_cancelled_handler_closes_its_connection() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let handler = async |mut reader: StreamReader, _writer: StreamWriter| {
             let _ = reader.read_to_end().await;
         };
@@ -563,8 +549,8 @@ fn b_str_21_a_cancelled_handler_closes_its_connection() {
 
 #[test]
 fn b_str_22_dropping_the_writer_flushes_and_closes() {
-    for_each_kind(|world| {
-        let (_reader, writer, mut peer) = open(world);
+    for_each_stream(|world| {
+        let (_reader, writer, mut peer) = world.open_stream();
         let written = stuff(&writer);
         drop(writer);
         assert_eq!(world.read_to_end(&mut peer).len(), written);
@@ -573,8 +559,8 @@ fn b_str_22_dropping_the_writer_flushes_and_closes() {
 
 #[test]
 fn b_str_22_halves_outlive_the_loop() {
-    for_each_kind(|world| {
-        let (mut reader, writer, mut peer) = open(world);
+    for_each_stream(|world| {
+        let (mut reader, writer, mut peer) = world.open_stream();
         world.event_loop.close();
         assert_eq!(world.reports.take(), ["a connection was open when its loop closed"]);
         assert_eq!(writer.write(b"x"), WriteState::Closed);
@@ -600,8 +586,8 @@ fn b_str_22_halves_outlive_the_loop() {
 
 #[test]
 fn a_dropped_reader_throws_away_and_still_sees_the_end() {
-    for_each_kind(|world| {
-        let (reader, writer, mut peer) = open(world);
+    for_each_socket(|world| {
+        let (reader, writer, mut peer) = world.open_stream();
         drop(reader);
         for _ in 0..64 {
             peer.write_all(&[b'x'; LIMIT / 2]).unwrap();

@@ -9,8 +9,8 @@ use std::net::TcpStream;
 use std::rc::Rc;
 
 use common::{
-    Hook, Probe, Trace, World, block, fill, for_each_backend, for_each_kind, is_open, listener,
-    reset, text,
+    Hook, Probe, Trace, World, block, fill, for_each_backend, for_each_socket, for_each_stream,
+    is_open, listener, reset, text,
 };
 use loop_core::Interest;
 use loop_net::{NetError, Protocol, Transport, WriteState};
@@ -23,7 +23,7 @@ fn pattern(len: usize) -> Vec<u8> {
 
 #[test]
 fn b_trn_01_made_in_a_later_iteration_then_connect_returns_then_reading_starts() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let (listener, addr) = listener();
         let trace = Trace::new();
         let probe = Probe::traced(&trace, |_, _| {});
@@ -57,7 +57,7 @@ fn b_trn_01_made_in_a_later_iteration_then_connect_returns_then_reading_starts()
 
 #[test]
 fn b_trn_02_a_connections_hooks_follow_the_grammar() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         peer.write_all(b"hello").unwrap();
@@ -86,12 +86,13 @@ fn b_trn_03_connection_lost_is_never_called_from_inside_a_call() {
     type End = fn(&Transport);
     let ends: [(&str, End); 2] = [("close", Transport::close), ("abort", Transport::abort)];
     for (name, end) in ends {
-        for_each_kind(|world| {
+        for_each_stream(|world| {
             // From outside.
             let probe = Probe::new();
             let (transport, _peer) = world.accept(&probe);
             end(&transport);
             probe.trace.push(name);
+            world.until(|| probe.trace.has("lost"));
             world.idle();
             assert_eq!(probe.trace.take(), ["made", name, "lost"]);
 
@@ -114,7 +115,7 @@ fn b_trn_03_connection_lost_is_never_called_from_inside_a_call() {
 
 #[test]
 fn b_trn_03_a_failed_write_queues_the_loss() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new();
         let (transport, peer) = world.accept(&probe);
         transport.pause_reading();
@@ -137,7 +138,7 @@ fn b_trn_03_a_failed_write_queues_the_loss() {
 
 #[test]
 fn b_trn_03_the_flush_that_ends_a_close_queues_the_loss_too() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         // The loss is in the queue behind what was scheduled before the flush.
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
@@ -207,7 +208,7 @@ impl Drop for Ending {
 #[test]
 fn b_trn_05_socket_protocol_server_end_in_this_order() {
     for panics in [false, true] {
-        for_each_kind(|world| {
+        for_each_socket(|world| {
             let (trace, peer) = (Trace::new(), Rc::new(RefCell::new(None)));
             let (log, theirs) = (trace.clone(), peer.clone());
             let server = world.net.tcp_server("127.0.0.1:0").bind(move || Ending {
@@ -234,7 +235,7 @@ fn b_trn_05_socket_protocol_server_end_in_this_order() {
 
 #[test]
 fn b_trn_06_a_panic_in_connection_made_leaves_the_connection_open() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let probe = Probe::acting(|hook, _| assert!(!matches!(hook, Hook::Made), "as asked"));
         let (transport, mut peer) = world.accept(&probe);
         world.turn();
@@ -248,7 +249,7 @@ fn b_trn_06_a_panic_in_connection_made_leaves_the_connection_open() {
 
 #[test]
 fn b_trn_07_a_write_is_sent_at_once_and_the_rest_buffered() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         world.log.take_modifies();
@@ -271,7 +272,7 @@ fn b_trn_07_a_write_is_sent_at_once_and_the_rest_buffered() {
 
 #[test]
 fn b_trn_08_behind_buffered_bytes_writes_only_append() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         let mut expected = vec![b'x'; fill(&transport, b'x')];
@@ -289,7 +290,7 @@ fn b_trn_08_behind_buffered_bytes_writes_only_append() {
 
 #[test]
 fn b_trn_09_buffered_bytes_are_a_copy() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         let written = fill(&transport, b'x');
@@ -304,7 +305,7 @@ fn b_trn_09_buffered_bytes_are_a_copy() {
 
 #[test]
 fn b_trn_10_a_flush_drops_exactly_what_was_sent() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         // More pieces than one vectored send takes, of sizes that fit nothing.
@@ -324,7 +325,7 @@ fn b_trn_10_a_flush_drops_exactly_what_was_sent() {
 
 #[test]
 fn b_trn_11_after_the_flush_the_writer_goes_and_the_end_comes() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         // Nothing pending: only the writer goes.
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
@@ -357,7 +358,7 @@ fn b_trn_11_after_the_flush_the_writer_goes_and_the_end_comes() {
 
 #[test]
 fn b_trn_12_vectored_writes_are_repeated_writes() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         assert_eq!(transport.write_all_vectored(&[b""; 0]), WriteState::Open);
@@ -385,7 +386,7 @@ fn b_trn_12_vectored_writes_are_repeated_writes() {
 
 #[test]
 fn b_trn_13_water_marks() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let (transport, _peer) = world.accept(&Probe::new());
         assert_eq!(transport.write_buffer_limits(), (16 * 1024, 64 * 1024));
         transport.set_write_buffer_limits(4000, None).unwrap();
@@ -403,7 +404,7 @@ fn b_trn_13_water_marks() {
 
 #[test]
 fn b_trn_14_pause_strictly_above_high_resume_at_low() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let trace = Trace::new();
         let seen: Rc<Cell<usize>> = Rc::default();
         let size = seen.clone();
@@ -435,7 +436,7 @@ fn b_trn_14_pause_strictly_above_high_resume_at_low() {
 
 #[test]
 fn b_trn_14_what_falls_due_in_a_hook_follows_right_after() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let trace = Trace::new();
         let log = trace.clone();
         let probe = Probe::traced(&trace, move |hook, transport| {
@@ -461,7 +462,7 @@ fn b_trn_14_what_falls_due_in_a_hook_follows_right_after() {
 
 #[test]
 fn b_trn_15_new_marks_are_looked_at_in_both_directions() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new();
         let (transport, _peer) = world.accept(&probe);
         transport.set_write_buffer_limits(usize::MAX, Some(0)).unwrap();
@@ -479,7 +480,7 @@ fn b_trn_15_new_marks_are_looked_at_in_both_directions() {
 
 #[test]
 fn b_trn_16_panics_in_pause_and_resume_leave_the_state_consistent() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::acting(|hook, _| {
             assert!(!matches!(hook, Hook::Pause | Hook::Resume), "as asked");
         });
@@ -499,7 +500,7 @@ fn b_trn_16_panics_in_pause_and_resume_leave_the_state_consistent() {
 
 #[test]
 fn b_trn_16_a_protocol_may_write_and_be_paused_again_in_resume() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let rounds = Rc::new(Cell::new(0));
         let total = Rc::new(Cell::new(0));
         let (count, bytes) = (rounds.clone(), total.clone());
@@ -526,7 +527,7 @@ fn b_trn_16_a_protocol_may_write_and_be_paused_again_in_resume() {
 
 #[test]
 fn b_trn_17_a_failed_send_ends_the_connection_without_a_report() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new();
         let (transport, peer) = world.accept(&probe);
         transport.pause_reading();
@@ -548,7 +549,7 @@ const REFUSED: &str = "data written to a closed connection is dropped";
 
 #[test]
 fn b_trn_18_writes_after_the_end_are_dropped_and_reported_from_the_fifth_on() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let (transport, mut peer) = world.accept(&Probe::new());
         transport.close();
         for _ in 0..3 {
@@ -568,7 +569,7 @@ fn b_trn_18_writes_after_the_end_are_dropped_and_reported_from_the_fifth_on() {
 
 #[test]
 fn b_trn_19_writes_are_taken_while_a_close_drains() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         let written = fill(&transport, b'x');
@@ -585,7 +586,7 @@ fn b_trn_19_writes_are_taken_while_a_close_drains() {
 
 #[test]
 fn b_trn_20_close_is_idempotent_stops_reading_flushes_then_ends() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         transport.set_write_buffer_limits(usize::MAX, Some(0)).unwrap();
@@ -618,7 +619,7 @@ fn b_trn_20_close_is_idempotent_stops_reading_flushes_then_ends() {
 #[test]
 fn b_trn_21_abort_drops_what_is_buffered_and_cuts_a_close_short() {
     for closing in [false, true] {
-        for_each_kind(|world| {
+        for_each_socket(|world| {
             let probe = Probe::new();
             let (transport, mut peer) = world.accept(&probe);
             let written = fill(&transport, b'x');
@@ -670,7 +671,7 @@ fn first_acts_on_both(world: &mut World, act: fn(&Transport)) -> Trace {
 #[test]
 fn b_trn_22_no_data_after_close_though_the_read_was_queued() {
     for end in [Transport::close as fn(&Transport), Transport::abort] {
-        for_each_kind(|world| {
+        for_each_socket(|world| {
             let trace = first_acts_on_both(world, end);
             assert_eq!(trace.take(), ["made", "made", "data x", "lost", "lost"]);
         });
@@ -679,7 +680,7 @@ fn b_trn_22_no_data_after_close_though_the_read_was_queued() {
 
 #[test]
 fn b_trn_32_no_data_after_a_pause_though_the_read_was_queued() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let trace = first_acts_on_both(world, Transport::pause_reading);
         // Both read again; the other one's byte was kept.
         assert_eq!(trace.all()[..4], ["made", "made", "data x", "data x"]);
@@ -688,7 +689,7 @@ fn b_trn_32_no_data_after_a_pause_though_the_read_was_queued() {
 
 #[test]
 fn b_trn_23_write_eof_flushes_then_ends_the_write_side_once() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let (transport, mut peer) = world.accept(&Probe::new());
         assert!(transport.can_write_eof());
         let written = fill(&transport, b'x');
@@ -720,7 +721,7 @@ fn b_trn_23_write_eof_flushes_then_ends_the_write_side_once() {
 
 #[test]
 fn b_trn_24_reading_goes_on_after_write_eof() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         transport.write_eof();
@@ -736,7 +737,7 @@ fn b_trn_24_reading_goes_on_after_write_eof() {
 
 #[test]
 fn b_trn_25_one_read_a_connection_and_iteration_of_at_most_256_kib() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let sizes: Rc<RefCell<Vec<usize>>> = Rc::default();
         let log = sizes.clone();
         let probe = Probe::acting(move |hook, _| {
@@ -764,7 +765,7 @@ fn b_trn_25_one_read_a_connection_and_iteration_of_at_most_256_kib() {
 
 #[test]
 fn b_trn_25_a_read_that_would_block_is_ignored() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         world.turn();
@@ -780,7 +781,7 @@ fn b_trn_25_a_read_that_would_block_is_ignored() {
 
 #[test]
 fn b_trn_26_the_peers_end_closes_or_keeps_open() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         // False, the default: flushed and closed.
         let probe = Probe::acting(|hook, transport| {
             if let Hook::Eof = hook {
@@ -812,7 +813,7 @@ fn b_trn_26_the_peers_end_closes_or_keeps_open() {
 
 #[test]
 fn b_trn_27_after_a_kept_open_end_reading_is_over() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new().kept_open();
         let (transport, peer) = world.accept(&probe);
         world.turn();
@@ -853,7 +854,7 @@ fn b_trn_28_a_failed_read_is_what_the_connection_was_lost_by() {
 
 #[test]
 fn b_trn_29_a_panic_while_receiving_aborts_with_that_error() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         for hook in ["data", "eof"] {
             let probe = Probe::acting(move |called, transport| {
                 if called.name() == hook {
@@ -880,7 +881,7 @@ fn b_trn_29_a_panic_while_receiving_aborts_with_that_error() {
 
 #[test]
 fn b_trn_30_pausing_is_idempotent_and_nothing_when_closing() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         world.turn();
@@ -911,7 +912,7 @@ fn b_trn_30_pausing_is_idempotent_and_nothing_when_closing() {
 
 #[test]
 fn b_trn_31_a_pause_in_connection_made_prevents_the_first_read() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let probe = Probe::acting(|hook, transport| {
             if let Hook::Made = hook {
                 transport.pause_reading();
@@ -966,7 +967,7 @@ fn b_trn_36_addresses_stay_readable() {
 
 #[test]
 fn b_trn_37_a_transports_descriptor_takes_no_other_reader() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         world.turn();
@@ -992,7 +993,7 @@ fn b_trn_37_a_transports_descriptor_takes_no_other_reader() {
 
 #[test]
 fn b_trn_38_handles_are_weak_and_the_loop_owns() {
-    for_each_kind(|world| {
+    for_each_stream(|world| {
         let (listener, addr) = listener();
         let log = Trace::new();
         let probe = Probe::traced(&log, |_, _| {});
@@ -1013,7 +1014,7 @@ fn b_trn_38_handles_are_weak_and_the_loop_owns() {
 
 #[test]
 fn b_trn_39_a_transport_outlives_its_loop() {
-    for_each_kind(|world| {
+    for_each_socket(|world| {
         let probe = Probe::new();
         let (transport, peer) = world.accept(&probe);
         fill(&transport, b'x');

@@ -231,9 +231,14 @@ impl TlsConn {
         result
     }
 
+    /// What was written before a close drains like anything else.
+    fn tells_marks(&self) -> bool {
+        matches!(self.phase.get(), Phase::Wrapped | Phase::Flushing)
+    }
+
     /// Tells the protocol of a full or drained buffer, until what it knows is true.
     pub(super) fn settle(&self) {
-        while self.full.get() != self.told_full.get() && self.phase.get() == Phase::Wrapped {
+        while self.full.get() != self.told_full.get() && self.tells_marks() {
             let full = self.full.get();
             let called = self.call(|protocol| {
                 self.told_full.set(full);

@@ -3,7 +3,6 @@
 use super::conn::TlsConn;
 use super::phase::Phase;
 use super::session::Session;
-use crate::transport::Transport;
 
 impl TlsConn {
     /// Encrypts as much as the transport below takes, and goes on when it has drained.
@@ -90,14 +89,20 @@ impl TlsConn {
         if self.phase.get() != Phase::Unwrapped {
             self.enter(Phase::Unwrapped);
         }
+        self.backlog.borrow_mut().clear();
+        drop(self.plain.take());
         if let Some(lower) = self.lower.get() {
             lower.abort();
         }
     }
 
     pub(super) fn buffered(&self) -> usize {
-        let below = self.lower.get().map_or(0, Transport::write_buffer_size);
-        self.backlog.borrow().len() + below
+        let Some(lower) = self.lower.get() else { return 0 };
+        if lower.is_closing() && self.phase.get() != Phase::Unwrapped {
+            // It was lost: nothing will be sent any more (B-TLS-20).
+            return 0;
+        }
+        self.backlog.borrow().len() + lower.write_buffer_size()
     }
 
     /// At the mark is above it here (B-TLS-09).

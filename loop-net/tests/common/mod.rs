@@ -18,11 +18,14 @@ use loop_core::{
     AsSource, EventLoop, ExceptionContext, Interest, LoopRef, Readiness, RegisterError, Selector,
     Token,
 };
-use loop_net::{KeepOpen, Net, NetError, Protocol, Server, Transport, WriteState};
+use loop_net::{
+    KeepOpen, Net, NetError, Protocol, Server, StreamReader, StreamWriter, Transport, WriteState,
+};
 use loop_selector::{Event, Events, Registry, Waker, by_name};
 
-/// Whatever is compiled and works here.
+/// Whatever is compiled and works here, or only what `LOOP_SELECTOR` names.
 pub fn backends() -> Vec<&'static str> {
+    let chosen = std::env::var("LOOP_SELECTOR").ok().filter(|name| !name.is_empty());
     let all = [
         ("epoll", cfg!(target_os = "linux")),
         ("kqueue", cfg!(any(target_vendor = "apple", target_os = "freebsd"))),
@@ -33,6 +36,9 @@ pub fn backends() -> Vec<&'static str> {
     ];
     let mut backends = Vec::new();
     for (name, compiled) in all {
+        if chosen.as_ref().is_some_and(|chosen| chosen != name) {
+            continue;
+        }
         match compiled.then(|| by_name(name)) {
             Some(Ok(_)) => backends.push(name),
             // A kernel without io_uring.
@@ -41,6 +47,7 @@ pub fn backends() -> Vec<&'static str> {
             None => {}
         }
     }
+    assert!(chosen.is_none() || !backends.is_empty() || chosen.as_deref() == Some("uring"));
     backends
 }
 
@@ -236,8 +243,18 @@ pub struct World {
     pub net: Net,
     pub reports: Trace,
     pub log: Log,
-    /// Connections of [`World::accept`] go over Unix sockets.
-    pub unix: bool,
+    /// Of the connections that [`World::accept`] makes.
+    pub kind: Kind,
+}
+
+/// What a connection goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Tcp,
+    Unix,
+    /// TLS on TCP. A thread decrypts for the peer, so what arrives takes its time.
+    #[cfg(feature = "tls")]
+    Tls,
 }
 
 /// Runs a test in a world of each backend; nothing may be reported that the test did not take.
@@ -252,12 +269,32 @@ pub fn for_each_backend(test: impl Fn(&mut World)) {
     }
 }
 
-/// Runs a test in a world of each backend, with connections over TCP and then over Unix sockets.
-pub fn for_each_kind(test: impl Fn(&mut World)) {
-    for_each_backend(&test);
+/// Runs a test in a world of each backend, over TCP and over Unix sockets: what it tests is about a
+/// connection's own socket, such as what the selector is asked, half a close, or a reset.
+pub fn for_each_socket(test: impl Fn(&mut World)) {
+    of_kinds(&[Kind::Tcp, Kind::Unix], test);
+}
+
+/// As [`for_each_socket`], and over TLS: what it tests holds for every stream.
+pub fn for_each_stream(test: impl Fn(&mut World)) {
+    let kinds = [
+        Kind::Tcp,
+        Kind::Unix,
+        #[cfg(feature = "tls")]
+        Kind::Tls,
+    ];
+    of_kinds(&kinds, test);
+}
+
+fn of_kinds(kinds: &[Kind], test: impl Fn(&mut World)) {
     for_each_backend(|world| {
-        world.unix = true;
-        test(world);
+        for kind in kinds {
+            eprintln!("kind {kind:?}");
+            let mut other = World::new(world.event_loop.selector_name());
+            other.kind = *kind;
+            test(&mut other);
+            assert_eq!(other.reports.take(), [""; 0], "reported");
+        }
     });
 }
 
@@ -283,7 +320,7 @@ impl World {
         let event_loop = EventLoop::builder().selector(selector).build().unwrap();
         let net = Net::os(&event_loop);
         let reports = reports(&event_loop);
-        World { event_loop, net, reports, log, unix: false }
+        World { event_loop, net, reports, log, kind: Kind::Tcp }
     }
 
     /// One iteration that does not wait.
@@ -319,22 +356,61 @@ impl World {
     /// A connection with `probe` on our side, `connection_made` called, and its peer. The server that
     /// accepted it is closed already.
     pub fn accept(&mut self, probe: &Probe) -> (Transport, TcpStream) {
-        if self.unix {
-            let dir = temp_dir();
-            let path = dir.path().join("server");
-            let (builder, made) = (self.net.unix_server(path.as_path()), probe.clone());
-            let server = self.block_on(builder.bind(move || made.clone())).unwrap();
-            let peer = std::os::unix::net::UnixStream::connect(&path).unwrap();
-            self.until(|| probe.transport().is_some());
-            drop(server);
-            let peer = std::os::fd::OwnedFd::from(peer);
-            return (probe.transport().unwrap(), TcpStream::from(peer));
+        match self.kind {
+            Kind::Tcp => {
+                let server = self.serve(probe);
+                let peer = TcpStream::connect(server.local_addrs()[0]).unwrap();
+                self.until(|| probe.transport().is_some());
+                server.close();
+                (probe.transport().unwrap(), peer)
+            }
+            Kind::Unix => {
+                let dir = temp_dir();
+                let path = dir.path().join("server");
+                let (builder, made) = (self.net.unix_server(path.as_path()), probe.clone());
+                let server = self.block_on(builder.bind(move || made.clone())).unwrap();
+                let peer = std::os::unix::net::UnixStream::connect(&path).unwrap();
+                self.until(|| probe.transport().is_some());
+                drop(server);
+                let peer = std::os::fd::OwnedFd::from(peer);
+                (probe.transport().unwrap(), TcpStream::from(peer))
+            }
+            #[cfg(feature = "tls")]
+            Kind::Tls => {
+                let server = tls::probe_server(self, tls::shared().server(), probe);
+                let addr = server.local_addrs()[0];
+                let peer = tls::plain_client(move || TcpStream::connect(addr).unwrap());
+                self.until(|| probe.transport().is_some());
+                server.close();
+                (probe.transport().unwrap(), peer)
+            }
         }
-        let server = self.serve(probe);
-        let peer = TcpStream::connect(server.local_addrs()[0]).unwrap();
-        self.until(|| probe.transport().is_some());
-        server.close();
-        (probe.transport().unwrap(), peer)
+    }
+
+    /// A stream of ours, and its peer.
+    pub fn open_stream(&mut self) -> (StreamReader, StreamWriter, TcpStream) {
+        match self.kind {
+            Kind::Tcp => {
+                let (listener, addr) = listener();
+                let connecting = self.net.tcp_connect(addr).open_stream();
+                let (reader, writer) = self.block_on(connecting).unwrap();
+                (reader, writer, listener.accept().unwrap().0)
+            }
+            Kind::Unix => {
+                let (ours, peer) = unix_pair();
+                let adopted = self.net.adopt(ours).unwrap();
+                let (reader, writer) = self.block_on(adopted.open_stream()).unwrap();
+                (reader, writer, peer)
+            }
+            #[cfg(feature = "tls")]
+            Kind::Tls => {
+                let (listener, addr) = listener();
+                let peer = tls::plain_server(move || listener.accept().unwrap().0);
+                let connecting = self.net.tcp_connect(addr).tls(tls::shared().client());
+                let (reader, writer) = self.block_on(connecting.open_stream()).unwrap();
+                (reader, writer, peer)
+            }
+        }
     }
 
     /// Reads what the peer gets, while the loop runs, until there are `count` bytes.

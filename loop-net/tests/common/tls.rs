@@ -1,12 +1,16 @@
 //! Both sides of TLS: certificates, servers, and a client that is only an engine.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, OnceLock};
+use std::thread;
 
 use loop_net::{Server, Tls};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
+use rustls::{
+    ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
+};
 
 use super::{Probe, World};
 
@@ -133,4 +137,109 @@ impl RawClient {
 pub fn until_registered(world: &mut World, count: usize) {
     let log = world.log.clone();
     world.until(|| log.registered() == count);
+}
+
+/// The identity of tests that do not care.
+pub fn shared() -> &'static Identity {
+    static SHARED: OnceLock<Identity> = OnceLock::new();
+    SHARED.get_or_init(Identity::new)
+}
+
+/// The client of a TLS connection, in the clear: a thread of its own encrypts.
+pub fn plain_client(connect: impl FnOnce() -> TcpStream + Send + 'static) -> TcpStream {
+    let config = Arc::new(shared().client_config());
+    let engine = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
+    plain(engine.into(), connect)
+}
+
+/// As [`plain_client`], the server.
+pub fn plain_server(accept: impl FnOnce() -> TcpStream + Send + 'static) -> TcpStream {
+    let config = Arc::new(shared().server_config());
+    plain(ServerConnection::new(config).unwrap().into(), accept)
+}
+
+fn plain(engine: Connection, socket: impl FnOnce() -> TcpStream + Send + 'static) -> TcpStream {
+    let (inside, peer) = super::unix_pair();
+    thread::spawn(move || {
+        let (secret, clear) = (socket(), TcpStream::from(inside));
+        // Whichever side goes first ends the other.
+        let _ = relay(engine, &secret, &clear);
+        drop(clear);
+        // What is left unread would become a reset.
+        let _ = secret.set_nonblocking(false);
+        let _ = secret.shutdown(Shutdown::Write);
+        let _ = io::copy(&mut &secret, &mut io::sink());
+    });
+    peer
+}
+
+/// Between a socket that carries TLS and one in the clear, until both directions have ended or one side is
+/// gone. Neither side is read while what it said before is not taken.
+fn relay(mut engine: Connection, secret: &TcpStream, clear: &TcpStream) -> io::Result<()> {
+    secret.set_nonblocking(true)?;
+    clear.set_nonblocking(true)?;
+    let (mut plain, mut chunk) = (Vec::new(), vec![0; 16 * 1024]);
+    let (mut theirs_ended, mut ours_ended, mut told) = (false, false, false);
+    loop {
+        if theirs_ended && plain.is_empty() && !told {
+            told = true;
+            clear.shutdown(Shutdown::Write)?;
+        }
+        if told && ours_ended && !engine.wants_write() {
+            return Ok(());
+        }
+        let mut of_secret = PollFlags::empty();
+        of_secret.set(PollFlags::IN, plain.is_empty() && !theirs_ended);
+        of_secret.set(PollFlags::OUT, engine.wants_write());
+        let mut of_clear = PollFlags::empty();
+        let may_speak = !ours_ended && !engine.is_handshaking() && !engine.wants_write();
+        of_clear.set(PollFlags::IN, may_speak);
+        of_clear.set(PollFlags::OUT, !plain.is_empty());
+        // Nothing is asked of a side that nothing is wanted from: it would say that it has hung up.
+        let mut fds = Vec::new();
+        for (socket, wanted) in [(secret, of_secret), (clear, of_clear)] {
+            if !wanted.is_empty() {
+                fds.push(PollFd::new(socket, wanted));
+            }
+        }
+        poll(&mut fds, None)?;
+        drop(fds);
+        if of_secret.contains(PollFlags::OUT) {
+            unless_blocked(engine.write_tls(&mut &*secret))?;
+        }
+        if of_secret.contains(PollFlags::IN) {
+            let read = unless_blocked(engine.read_tls(&mut &*secret))?;
+            let state = engine.process_new_packets().map_err(io::Error::other)?;
+            plain.resize(state.plaintext_bytes_to_read(), 0);
+            engine.reader().read_exact(&mut plain)?;
+            theirs_ended = read == Some(0) || state.peer_has_closed();
+            if theirs_ended && !ours_ended {
+                // As all do whose protocol cannot half-close.
+                ours_ended = true;
+                engine.send_close_notify();
+            }
+        }
+        if of_clear.contains(PollFlags::OUT) {
+            let sent = unless_blocked((&mut &*clear).write(&plain))?;
+            plain.drain(..sent.unwrap_or(0));
+        }
+        if of_clear.contains(PollFlags::IN) && !ours_ended {
+            match unless_blocked((&mut &*clear).read(&mut chunk))? {
+                Some(0) => {
+                    ours_ended = true;
+                    engine.send_close_notify();
+                }
+                Some(count) => engine.writer().write_all(&chunk[..count])?,
+                None => {}
+            }
+        }
+    }
+}
+
+fn unless_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
 }
