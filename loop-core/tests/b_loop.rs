@@ -675,7 +675,7 @@ fn a_loop_in_a_thread_local_is_closed_when_its_thread_ends() {
             };
             match what {
                 "callback" => drop(event_loop.call_soon(uses)),
-                "timer" => drop(event_loop.call_later(MS, uses)),
+                "timer" => drop(event_loop.call_later(Duration::from_secs(3600), uses)),
                 _ => event_loop
                     .spawn(async move {
                         pending::<()>().await;

@@ -5,11 +5,17 @@
 //!
 //! `LOOP_FUZZ_PROGRAMS=1000000` runs more of them than `cargo test` does, `LOOP_FUZZ_SEED` one.
 
+#[path = "cancel_fuzz/asks.rs"]
+mod asks;
 mod common;
 #[path = "cancel_fuzz/model.rs"]
 mod model;
+#[path = "cancel_fuzz/polls.rs"]
+mod polls;
 #[path = "cancel_fuzz/program.rs"]
 mod program;
+#[path = "cancel_fuzz/state.rs"]
+mod state;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

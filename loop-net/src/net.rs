@@ -105,6 +105,10 @@ impl Net {
 
     /// The addresses of a host, looked up on the loop's own threads; asyncio's `getaddrinfo`.
     ///
+    /// In debug mode every look-up of a name is reported, as [`Severity::Info`](loop_core::Severity::Info) if it
+    /// takes the loop's [`slow_callback_duration`](LoopRef::slow_callback_duration) or longer, else as
+    /// [`Severity::Debug`](loop_core::Severity::Debug) (B-DBG-05).
+    ///
     /// # Errors
     /// `InvalidInput` if it is neither address nor name; what the system's resolver says, naming the host.
     pub async fn resolve(&self, addrs: impl ToAddrs) -> io::Result<Vec<SocketAddr>> {
