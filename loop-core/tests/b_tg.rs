@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use common::{Trace, keep, reports, turn, virtual_loop, watchdog};
 use loop_core::{
-    ChildError, ContextVar, EventLoop, GroupError, LoopAbort, Task, TaskBuilder, TaskGroup,
-    catch_cancelled, current_task, on_cancel, protect, run, sleep, spawn, timeout, yield_now,
+    ChildError, ContextVar, EventLoop, GroupError, LoopAbort, LoopFuture, Task, TaskBuilder,
+    TaskGroup, catch_cancelled, current_task, on_cancel, protect, raise_cancelled, run, sleep,
+    spawn, timeout, yield_now,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -309,6 +310,56 @@ fn b_tg_08_more_requests_do_not_abandon_the_children() {
     assert_eq!(trace.take(), ["child cleaned", "slow cleaned"]);
     assert_eq!(counts.get(), 1, "children are asked once");
     assert!(task.is_cancelled());
+}
+
+/// A request that was propagated beside a group waits for that group's children too, also if the group is
+/// ending by itself already.
+#[test]
+fn b_tg_08_a_request_from_beside_does_not_abandon_the_children_of_a_group_that_ends() {
+    let (mut event_loop, clock) = virtual_loop();
+    let trace = Trace::new();
+    let (log, child_log, fail) = (trace.clone(), trace.clone(), event_loop.create_future());
+    let fails: LoopFuture<(), ()> = fail.clone();
+    let task = event_loop.spawn(async move {
+        // Propagates after two milliseconds, but nothing may act on that before `slow` is done, after three.
+        let raises = async {
+            raise_cancelled("beside").await;
+        };
+        let propagates = on_cancel(raises, sleep(2 * MS));
+        let slow = timeout(MS, on_cancel(pending::<()>(), sleep(2 * MS)));
+        let group = async {
+            let outcome: Outcome<()> = TaskGroup::scope(async |group| {
+                group.spawn(async move {
+                    fails.await.unwrap();
+                    Err::<(), _>("failed")
+                });
+                group.spawn(async move {
+                    on_cancel(pending::<()>(), async {
+                        sleep(3 * MS).await;
+                        child_log.push("child cleaned up");
+                    })
+                    .await;
+                    Ok(())
+                });
+                pending().await
+            })
+            .await;
+            log.push(errors(outcome).join(" "));
+        };
+        let _ = futures::join!(propagates, slow, group);
+    });
+    for now in 0..7 {
+        if now == 2 {
+            fail.set_result(()).unwrap();
+        }
+        turns(&mut event_loop, 8);
+        clock.advance(MS);
+    }
+    assert_eq!(trace.take(), ["child cleaned up", "failed"]);
+    assert_eq!(
+        task.take_result().unwrap().unwrap_err().to_string(),
+        "the task was cancelled: beside"
+    );
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn s19_everything_can_be_done_from_inside_every_callback() {
                 let ((own, mut a), (other, mut b)) = (pair(), pair());
                 a.write_all(b"x").unwrap();
                 b.write_all(b"x").unwrap();
-                let victim = event_loop.call_later(100 * MS, || panic!("the victim ran"));
+                let victim = event_loop.call_later(3_600_000 * MS, || panic!("the victim ran"));
                 let victim_handle = event_loop.call_soon(|| ());
                 let (lp, log) = (event_loop.loop_ref(), trace.clone());
                 let mut done = false;

@@ -50,8 +50,12 @@ impl Tree {
     fn hand_down(&mut self, start: u32, request: &Request, delivery: &mut Delivery) {
         let mut stack = vec![start];
         while let Some(index) = stack.pop() {
+            // What a group asks itself is not what others ask it: they wait for its children (C9).
+            let own = request.target == self.id(index);
             let node = self.node_mut(index);
-            node.round = node.round.max(request.round);
+            if !own {
+                node.round = node.round.max(request.round);
+            }
             let innermost = node.barrier || node.act.is_some();
             if innermost || !self.push_below(index, &mut stack) {
                 self.act(index, Request { stands: false, ..request.clone() }, delivery);
