@@ -139,10 +139,7 @@ impl Read for HyperIo {
         mut into: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         self.with(|reader, _| {
-            let shown = ready!(reader.poll_show(cx))?;
-            let count = shown.len().min(into.remaining());
-            into.put_slice(&shown[..count]);
-            reader.consume(count);
+            ready!(reader.poll_take(cx, into.remaining(), |bytes| into.put_slice(bytes)))?;
             Poll::Ready(Ok(()))
         })
     }

@@ -3,11 +3,12 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use common::{World, watchdog};
+use futures_util::{AsyncBufReadExt, AsyncWriteExt};
 use loop_net::{Protocol, Server, StreamReader, StreamWriter, Transport};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -71,6 +72,39 @@ fn an_echo_in_steady_state_allocates_and_registers_nothing() {
         assert_eq!(counted.count_total, 0, "10,000 requests on {backend}");
         assert_eq!(world.log.take_modifies(), []);
         assert_eq!((world.log.registers.get(), world.log.deregisters.get()), registers);
+    }
+}
+
+#[test]
+fn a_stream_that_is_shown_and_written_in_pieces_allocates_nothing() {
+    let _watchdog = watchdog();
+    let echo = async |mut reader: StreamReader, mut writer: StreamWriter| {
+        let mut request = [0; 512];
+        loop {
+            let shown = reader.fill_buf().await?;
+            let count = shown.len();
+            request[..count].copy_from_slice(shown);
+            reader.consume_unpin(count);
+            let (head, tail) = request[..count].split_at(count / 2);
+            let pieces = [IoSlice::new(head), IoSlice::new(tail)];
+            if writer.write_vectored(&pieces).await? == 0 {
+                return std::io::Result::Ok(());
+            }
+        }
+    };
+    for backend in BACKENDS {
+        let mut world = World::without_log(backend);
+        let serving = world.net.tcp_server("127.0.0.1:0").serve_streams(echo);
+        let server = world.block_on(serving).unwrap();
+        let addr = server.local_addrs()[0];
+        let mut peers: Vec<_> = (0..10).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        world.until(|| server.connections() == 10);
+        for peer in &peers {
+            peer.set_nonblocking(true).unwrap();
+        }
+        exchange(&mut world, &mut peers, 10);
+        let counted = allocation_counter::measure(|| exchange(&mut world, &mut peers, 100));
+        assert_eq!(counted.count_total, 0, "1,000 requests on {backend}");
     }
 }
 

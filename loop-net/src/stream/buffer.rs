@@ -71,15 +71,6 @@ impl Buffer {
         }
     }
 
-    /// Moves as many bytes as there are and `into` takes.
-    #[inline]
-    pub(crate) fn copy_into(&mut self, into: &mut [u8]) -> usize {
-        let count = into.len().min(self.len());
-        into[..count].copy_from_slice(&self.as_slice()[..count]);
-        self.consume(count);
-        count
-    }
-
     /// The first `count` bytes, in a vector of their own. All of them cost no copy.
     pub(crate) fn take(&mut self, count: usize) -> Vec<u8> {
         if self.start == 0 && count == self.bytes.len() {

@@ -10,6 +10,9 @@ use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite};
 use super::reader::StreamReader;
 use super::writer::StreamWriter;
 
+/// Pieces of so many bytes together are copied to one place on the stack.
+const JOINED: usize = 512;
+
 impl AsyncRead for StreamReader {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -39,7 +42,7 @@ impl AsyncWrite for StreamWriter {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_write_all(cx, &[data]))?;
+        ready!(self.poll_write_with(cx, |transport| transport.write(data)))?;
         Poll::Ready(Ok(data.len()))
     }
 
@@ -48,9 +51,21 @@ impl AsyncWrite for StreamWriter {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let total = pieces.iter().map(|piece| piece.len()).sum();
+        // A few short ones, such as the head and the body of an answer, are one.
+        let mut joined = [0; JOINED];
+        if let Some(joined) = joined.get_mut(..total) {
+            let mut rest = &mut *joined;
+            for piece in pieces {
+                let (here, after) = rest.split_at_mut(piece.len());
+                here.copy_from_slice(piece);
+                rest = after;
+            }
+            return self.poll_write(cx, joined);
+        }
         let pieces: Vec<&[u8]> = pieces.iter().map(|piece| piece.deref()).collect();
-        ready!(self.poll_write_all(cx, &pieces))?;
-        Poll::Ready(Ok(pieces.iter().map(|piece| piece.len()).sum()))
+        ready!(self.poll_write_with(cx, |transport| transport.write_all_vectored(&pieces)))?;
+        Poll::Ready(Ok(total))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

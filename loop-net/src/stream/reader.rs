@@ -271,7 +271,8 @@ impl StreamReader {
     pub(crate) fn poll_show(&mut self, cx: &mut Context<'_>) -> Poll<Result<&[u8], ReadError>> {
         if self.shown.is_empty() {
             ready!(self.poll_some(cx))?;
-            self.shown = self.stream.buffer.take();
+            // What was shown is empty, and its memory serves again.
+            std::mem::swap(&mut self.shown, &mut *self.stream.buffer.borrow_mut());
             self.stream.consumed(&self.transport);
         }
         Poll::Ready(Ok(self.shown.as_slice()))
@@ -291,8 +292,24 @@ impl StreamReader {
         if into.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        ready!(self.poll_some(cx))?;
-        let count = self.stream.buffer.borrow_mut().copy_into(into);
+        self.poll_take(cx, into.len(), |bytes| into[..bytes.len()].copy_from_slice(bytes))
+    }
+
+    /// Copies 1 to `max` bytes by `copy`, which does nothing else, out of the stream; how many. None at its
+    /// end.
+    #[inline]
+    pub(crate) fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        max: usize,
+        copy: impl FnOnce(&[u8]),
+    ) -> Poll<Result<usize, ReadError>> {
+        let count = ready!(self.poll_some(cx))?.min(max);
+        {
+            let mut buffer = self.stream.buffer.borrow_mut();
+            copy(&buffer.as_slice()[..count]);
+            buffer.consume(count);
+        }
         self.stream.consumed(&self.transport);
         Poll::Ready(Ok(count))
     }

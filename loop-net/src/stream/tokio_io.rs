@@ -18,14 +18,8 @@ impl AsyncRead for StreamReader {
         if into.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        let this = self.get_mut();
-        let count = {
-            let shown = ready!(this.poll_show(cx))?;
-            let count = shown.len().min(into.remaining());
-            into.put_slice(&shown[..count]);
-            count
-        };
-        this.consume(count);
+        let max = into.remaining();
+        ready!(self.get_mut().poll_take(cx, max, |bytes| into.put_slice(bytes)))?;
         Poll::Ready(Ok(()))
     }
 }

@@ -99,11 +99,12 @@ impl StreamWriter {
         Poll::Ready(self.stream.failure().map_or(Ok(()), Err))
     }
 
-    /// Writes `data` if there is room for it below the high-water mark.
-    pub(super) fn poll_write_all(
+    /// Waits while more is buffered than the high-water mark, and writes then.
+    #[inline]
+    pub(super) fn poll_write_with(
         &self,
         cx: &mut Context<'_>,
-        pieces: &[impl AsRef<[u8]>],
+        write: impl FnOnce(&Transport) -> WriteState,
     ) -> Poll<io::Result<()>> {
         if let Some(error) = self.stream.failure() {
             return Poll::Ready(Err(error));
@@ -113,7 +114,7 @@ impl StreamWriter {
             self.stream.writers.wait(cx);
             return Poll::Pending;
         }
-        if self.transport.write_all_vectored(pieces) == WriteState::Closed {
+        if write(&self.transport) == WriteState::Closed {
             let message = "the connection is closed for writing";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, message)));
         }
