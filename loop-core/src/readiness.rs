@@ -145,27 +145,25 @@ fn run(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
         let readiness = entry.wanted.map_or(Readiness::NONE, |wanted| readiness.masked(wanted));
         match &entry.kind {
             _ if readiness.is_empty() => return,
-            Kind::Handler(handler) => (handler.clone(), readiness),
-            Kind::HandlerIn(..) | Kind::Callbacks(_) => {
+            Kind::Handler(handler) if !lp.inner.is_observed() => (handler.clone(), readiness),
+            _ => {
                 drop(io);
                 return run_other(lp, token, readiness, buffer);
             }
         }
     };
-    if lp.inner.is_observed() {
-        return run_timed(lp, token, || {
-            Snapshot::default().run(|| handler.ready(readiness, buffer))
-        });
-    }
-    Snapshot::default().run(|| handler.ready(readiness, buffer));
+    Snapshot::default().run(move || handler.ready(readiness, buffer));
 }
 
-/// Calls an owner of another kind than the usual one.
+/// Calls an owner of another kind than the usual one, or one that is observed.
 #[inline(never)]
 fn run_other(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
     let owner = match lp.inner.io.borrow().get(token).map(|entry| &entry.kind) {
-        Some(Kind::HandlerIn(context, handler)) => Some((context.clone(), handler.clone())),
-        _ => None,
+        Some(Kind::Handler(handler)) => Some((Snapshot::default(), handler.clone())),
+        Some(Kind::HandlerIn(context, handler)) => {
+            Some((Snapshot::clone(context), handler.clone()))
+        }
+        Some(Kind::Callbacks(_)) | None => None,
     };
     let Some((context, handler)) = owner else {
         return readers::run_callbacks(lp, token, readiness);

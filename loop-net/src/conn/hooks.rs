@@ -38,7 +38,7 @@ impl Conn {
         }
         let result = hold_panic(|| f(&mut *protocol));
         self.put_back(protocol);
-        let calm = self.send_gathered();
+        let calm = self.send_gathered(gather);
         gather.end();
         Some(Called { result, calm })
     }

@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 
 use super::engine::{Conn, Marks, is_transient};
+use super::gather::Gather;
 use super::state::State;
 use crate::socket::MAX_PIECES;
 use crate::transport::WriteState;
@@ -31,8 +32,9 @@ impl<'a> Gathering<'a> {
 
 impl Drop for Gathering<'_> {
     fn drop(&mut self) {
-        self.0.send_gathered();
-        self.0.shared().gather.end();
+        let gather = &self.0.shared().gather;
+        self.0.send_gathered(gather);
+        gather.end();
     }
 }
 
@@ -92,13 +94,15 @@ impl Conn {
         if data.is_empty() || self.state().is_lost() {
             return;
         }
-        if !self.gathers() {
+        // More than is to be gathered, with nothing before it, need not be copied first.
+        let large = || data.len() > self.marks().high && self.shared().gather.bytes().is_empty();
+        if !self.gathers() || large() {
             return self.send(data);
         }
         self.shared().gather.push(data);
         if self.buffered() > self.marks().high {
             // More than the high-water mark before the hook has returned.
-            self.send_gathered();
+            self.send_gathered(&self.shared().gather);
         }
     }
 
@@ -116,8 +120,7 @@ impl Conn {
 
     /// Sends what the running hook has written so far. Whether that was all that was to be done.
     #[inline(always)]
-    pub(super) fn send_gathered(&self) -> bool {
-        let gather = &self.shared().gather;
+    pub(super) fn send_gathered(&self, gather: &Gather) -> bool {
         if !gather.is_quiet() {
             return self.send_disturbed();
         }
