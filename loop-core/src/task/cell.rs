@@ -1,5 +1,6 @@
 //! The loop's side of its tasks: bodies, and which of them are queued.
 
+use std::num::{NonZeroU32, NonZeroU64};
 use std::rc::Rc;
 use std::task::Waker;
 
@@ -12,26 +13,35 @@ use super::state::{QUEUED, RUNNING};
 use super::waker::TaskWaker;
 use crate::cancel::SharedTree;
 
-/// A task, by number. The serial tells a slot's tasks apart; it wraps after 2^32 tasks, and a waker
-/// kept that long may wake another task once: a spurious wake, which every future must bear.
+/// A task, by number: a slot in the table, and a serial, never zero, that tells the slot's tasks apart. The
+/// serial wraps after 2^32 tasks, and a waker kept that long may wake another task once: a spurious wake,
+/// which every future must bear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TaskKey {
-    pub(crate) index: u32,
-    pub(crate) serial: u32,
-}
+pub(crate) struct TaskKey(NonZeroU64);
 
 impl TaskKey {
+    /// No task's: there are never so many at once.
+    pub(crate) const NONE: TaskKey = TaskKey(NonZeroU64::MAX);
+
+    fn new(index: u32, serial: NonZeroU32) -> Self {
+        Self::from_bits(u64::from(serial.get()) << 32 | u64::from(index))
+    }
+
+    fn index(self) -> usize {
+        self.to_bits() as u32 as usize
+    }
+
     pub(crate) fn to_bits(self) -> u64 {
-        u64::from(self.serial) << 32 | u64::from(self.index)
+        self.0.get()
     }
 
     pub(crate) fn from_bits(bits: u64) -> Self {
-        TaskKey { index: bits as u32, serial: (bits >> 32) as u32 }
+        NonZeroU64::new(bits).map_or(TaskKey::NONE, TaskKey)
     }
 }
 
 pub(crate) struct Entry {
-    pub(crate) serial: u32,
+    pub(crate) key: TaskKey,
     pub(crate) state: u8,
     /// `None` during a step.
     pub(crate) body: Option<AnyBody>,
@@ -55,7 +65,8 @@ impl Entry {
 #[derive(Default)]
 pub(crate) struct TaskTable {
     entries: Slab<Entry>,
-    serial: u32,
+    /// Of the task that was added last.
+    serial: Option<NonZeroU32>,
     /// A waker that nobody holds, for the next task that needs one: a task whose waker is never kept
     /// costs no waker.
     pub(crate) spare: Option<TaskWaker>,
@@ -68,18 +79,19 @@ impl TaskTable {
     pub(crate) fn insert(&mut self, make: impl FnOnce(TaskKey) -> Entry) -> TaskKey {
         let vacant = self.entries.vacant_entry();
         let index = u32::try_from(vacant.key()).expect("more than 2^32 tasks at once");
-        self.serial = self.serial.wrapping_add(1);
-        let key = TaskKey { index, serial: self.serial };
+        let serial = self.serial.and_then(|last| last.checked_add(1)).unwrap_or(NonZeroU32::MIN);
+        self.serial = Some(serial);
+        let key = TaskKey::new(index, serial);
         vacant.insert(make(key));
         key
     }
 
     pub(crate) fn get(&self, key: TaskKey) -> Option<&Entry> {
-        self.entries.get(key.index as usize).filter(|entry| entry.serial == key.serial)
+        self.entries.get(key.index()).filter(|entry| entry.key == key)
     }
 
     pub(crate) fn get_mut(&mut self, key: TaskKey) -> Option<&mut Entry> {
-        self.entries.get_mut(key.index as usize).filter(|entry| entry.serial == key.serial)
+        self.entries.get_mut(key.index()).filter(|entry| entry.key == key)
     }
 
     /// Begins a step: the state that it ends, and the body. The task is RUNNING from here on.
@@ -98,7 +110,7 @@ impl TaskTable {
 
     pub(crate) fn remove(&mut self, key: TaskKey) -> Option<Entry> {
         self.get(key)?;
-        Some(self.entries.remove(key.index as usize))
+        self.entries.try_remove(key.index())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
@@ -117,7 +129,6 @@ impl TaskTable {
 
     /// The task in a slot, for closing.
     pub(crate) fn key_at(&self, slot: usize) -> Option<TaskKey> {
-        let entry = self.entries.get(slot)?;
-        Some(TaskKey { index: slot as u32, serial: entry.serial })
+        Some(self.entries.get(slot)?.key)
     }
 }

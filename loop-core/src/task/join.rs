@@ -44,7 +44,7 @@ impl Header {
     ) -> Self {
         Header {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            key: Cell::new(TaskKey { index: u32::MAX, serial: 0 }),
+            key: Cell::new(TaskKey::NONE),
             home: Rc::downgrade(inner),
             loop_id: inner.id,
             site,

@@ -91,7 +91,7 @@ impl LoopRef {
     /// The header of `join` is to get the key.
     fn insert_task(&self, join: Rc<dyn AnyJoin>, body: AnyBody, state: u8) -> TaskKey {
         let body = Some(body);
-        let entry = |TaskKey { serial, .. }| Entry { serial, state, body, tree: None, join };
+        let entry = |key| Entry { key, state, body, tree: None, join };
         self.inner.tasks.borrow_mut().insert(entry)
     }
 }

@@ -33,7 +33,7 @@ pub(crate) enum Advance<'a, 'b> {
 }
 
 /// Queues a task's next step, once however often it is asked for (B-TASK-25, B-TASK-26).
-#[inline]
+#[inline(always)]
 pub(crate) fn schedule(inner: &Inner, key: TaskKey) {
     let mut tasks = inner.tasks.borrow_mut();
     let Some(entry) = tasks.get_mut(key) else { return };
