@@ -14,7 +14,7 @@
 /// | `get_running_loop()` | [`LoopRef::current`](crate::LoopRef::current), [`try_current`](crate::LoopRef::try_current) |
 /// | `loop.call_soon`, `call_later`, `call_at` | [the](crate::LoopRef::call_soon) [same](crate::LoopRef::call_later) [names](crate::LoopRef::call_at) |
 /// | `loop.call_soon_threadsafe` | [`Remote::call_soon`](crate::Remote::call_soon) |
-/// | `run_coroutine_threadsafe` | [`Remote::spawn`](crate::Remote::spawn) |
+/// | `run_coroutine_threadsafe`, `wrap_future` | [`Remote::spawn`](crate::Remote::spawn), [`LoopRef::wrap_future`](crate::LoopRef::wrap_future) |
 /// | `create_task(c, name=…)` | [`spawn`](crate::spawn)`(c)`, [`TaskBuilder`](crate::TaskBuilder) |
 /// | `gather`, `wait`, `as_completed` | [`gather`](crate::gather), [`wait`](crate::wait()), [`as_completed`](crate::as_completed) |
 /// | `gather(return_exceptions=True)` | [`gather_settled`](crate::gather_settled) |

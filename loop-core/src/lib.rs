@@ -56,7 +56,7 @@
 //! | running and closing | [`run`], [`Runner`], [`EventLoop`], [`Builder`] |
 //! | being hosted by another loop | [`EventLoop::prepare_wait`], [`EventLoop::as_fd`], [`HostWaker`], [`RunScope`] |
 //! | scheduling on the loop's thread | [`LoopRef`] |
-//! | scheduling from other threads | [`Remote`], [`Remote::spawn`], [`RemoteFuture`] |
+//! | scheduling from other threads | [`Remote`], [`Remote::spawn`], [`RemoteFuture`], [`LoopRef::wrap_future`] |
 //! | tasks and results | [`spawn`], [`TaskBuilder`], [`Task`], [`LoopFuture`] |
 //! | being cancelled, and cleaning up | [`catch_cancelled`], [`on_cancel`], [`protect`], [`shield`], [`Task::cancel`] |
 //! | tasks that belong together | [`TaskGroup`] |
