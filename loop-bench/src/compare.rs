@@ -14,6 +14,8 @@
 //!   in a thousand comparisons, of all subjects together, is left to chance.
 //! - A row is flagged if it moved far beyond the noise, its family's and its own, which its rounds
 //!   tell of; and if all of its newer rounds are on one side of all the older.
+//! - All of this is done twice, with the time of the rounds and with their processor time, which a busy
+//!   machine moves less and which does not see who waits.
 //! - What moved by less than five percent is never flagged: the layout of a program in memory does that.
 
 use std::collections::BTreeMap;
@@ -41,20 +43,29 @@ const INDEPENDENT: usize = 4;
 /// Two runs, compared.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Each row that is in both runs, in the order of the newer.
-    pub rows: Vec<Change>,
-    /// Each subject, over all of its rows.
-    pub subjects: Vec<Change>,
-    /// The change of all rivals alike, which is the machine's.
-    pub drift: f64,
-    /// What a row moves by chance: a standard deviation, as a logarithm.
-    pub noise: f64,
+    /// By the time of the rounds, and by their processor time.
+    pub judgements: Vec<Judgement>,
     /// Rows that only the older run has.
     pub gone: Vec<String>,
     /// Rows that only the newer run has.
     pub fresh: Vec<String>,
     /// What makes the comparison doubtful.
     pub warnings: Vec<String>,
+}
+
+/// Two runs, compared by one measure.
+#[derive(Clone, Debug)]
+pub struct Judgement {
+    /// `time` or `processor time`.
+    pub measure: &'static str,
+    /// Each row that both runs have, in the order of the newer.
+    pub rows: Vec<Change>,
+    /// Each subject, over all of its rows.
+    pub subjects: Vec<Change>,
+    /// The change of all rivals alike, which is the machine's: a logarithm.
+    pub drift: f64,
+    /// What a row moves by chance: a standard deviation, as a logarithm.
+    pub noise: f64,
 }
 
 /// A row, or a subject, in two runs.
@@ -100,20 +111,25 @@ fn percent(logarithm: f64) -> f64 {
     logarithm.exp_m1() * 100.0
 }
 
-impl Comparison {
-    /// Compares what both runs have.
-    pub fn of(old: &Results, new: &Results) -> Self {
+/// What is compared: a name, and the rounds.
+type Measure = (&'static str, fn(&Row) -> &[f64]);
+
+const MEASURES: [Measure; 2] =
+    [("time", |row| &row.rounds), ("processor time", |row| &row.processor)];
+
+impl Judgement {
+    fn of((measure, rounds): Measure, old: &Results, new: &Results) -> Self {
         let pairs: Vec<Pair> = new
             .rows
             .iter()
             .filter(|row| !row.derived)
-            .filter_map(|row| Pair::of(row, old, new))
+            .filter_map(|row| Pair::of(row, old, new, rounds))
             .collect();
         let drift = drift(&pairs);
         let noise = strays(&pairs, drift).unwrap_or(0.0).max(LEAST_NOISE);
 
         let mut families: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
-        pairs.iter().for_each(|pair| families.entry(family(pair.row)).or_default().push(pair));
+        pairs.iter().for_each(|pair| families.entry(pair.row.family()).or_default().push(pair));
         let usual = |pairs: Vec<&Pair>| {
             let told: Vec<f64> = pairs.iter().map(|pair| pair.noise).collect();
             let strays = strays(pairs.iter().copied(), drift).unwrap_or(0.0);
@@ -121,8 +137,11 @@ impl Comparison {
         };
         let families: BTreeMap<&str, f64> =
             families.into_iter().map(|(family, pairs)| (family, usual(pairs))).collect();
-        let limit =
-            |noise: f64, of: usize| LEAST.max(noise * deviations(FALSE_ALARM / 2.0 / of as f64));
+        let limit = |noise: f64, of: usize| {
+            // Rows and subjects, by each measure.
+            let judged = 2 * MEASURES.len() * of;
+            LEAST.max(noise * deviations(FALSE_ALARM / judged as f64))
+        };
         let rows: Vec<Change> = pairs
             .iter()
             .map(|pair| Change {
@@ -131,7 +150,7 @@ impl Comparison {
                 rows: 1,
                 change: pair.change(drift),
                 limit: if pair.is_apart {
-                    limit(TAILS * pair.noise.max(families[family(pair.row)]), pairs.len())
+                    limit(TAILS * pair.noise.max(families[pair.row.family()]), pairs.len())
                 } else {
                     f64::INFINITY
                 },
@@ -155,25 +174,39 @@ impl Comparison {
             Change { contest, subject, rows, change, limit }
         });
 
+        Self { measure, subjects: subjects.collect(), rows, drift, noise }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Change> {
+        self.subjects.iter().chain(&self.rows)
+    }
+}
+
+impl Comparison {
+    /// Compares what both runs have.
+    pub fn of(old: &Results, new: &Results) -> Self {
+        let judgements = MEASURES.map(|measure| Judgement::of(measure, old, new));
         Self {
-            subjects: subjects.collect(),
-            rows,
-            drift,
-            noise,
+            // Not every row has a processor time.
+            judgements: judgements.into_iter().filter(|one| !one.rows.is_empty()).collect(),
             gone: missing(old, new),
             fresh: missing(new, old),
             warnings: warnings(old, new),
         }
     }
 
-    /// Subjects and rows that are slower, beyond noise.
-    pub fn slower(&self) -> impl Iterator<Item = &Change> {
-        self.subjects.iter().chain(&self.rows).filter(|change| change.is_slower())
+    /// Subjects and rows that are slower, beyond noise, each with its measure.
+    pub fn slower(&self) -> impl Iterator<Item = (&'static str, &Change)> {
+        self.all().filter(|(_, change)| change.is_slower())
     }
 
-    /// Subjects and rows that are faster, beyond noise.
-    pub fn faster(&self) -> impl Iterator<Item = &Change> {
-        self.subjects.iter().chain(&self.rows).filter(|change| change.is_faster())
+    /// Subjects and rows that are faster, beyond noise, each with its measure.
+    pub fn faster(&self) -> impl Iterator<Item = (&'static str, &Change)> {
+        self.all().filter(|(_, change)| change.is_faster())
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&'static str, &Change)> {
+        self.judgements.iter().flat_map(|one| one.all().map(|change| (one.measure, change)))
     }
 }
 
@@ -189,25 +222,33 @@ impl fmt::Display for Comparison {
         for row in &self.fresh {
             writeln!(f, "only in the newer: {row}")?;
         }
-        for change in self.faster() {
-            writeln!(f, "faster {change}")?;
+        for (measure, change) in self.faster() {
+            writeln!(f, "faster by {measure}: {change}")?;
         }
-        for change in self.slower() {
-            writeln!(f, "SLOWER {change}")?;
+        for (measure, change) in self.slower() {
+            writeln!(f, "SLOWER by {measure}: {change}")?;
         }
-        let (slower, faster) = (self.slower().count(), self.faster().count());
-        let (rows, subjects) = (self.rows.len(), self.subjects.len());
-        write!(f, "{rows} rows of {subjects} subjects: ")?;
-        match (slower, faster) {
-            (0, 0) => write!(f, "no change beyond the noise")?,
-            _ => write!(f, "{slower} flagged as slower, {faster} as faster")?,
+        for one in &self.judgements {
+            let slower = one.all().filter(|change| change.is_slower()).count();
+            let faster = one.all().filter(|change| change.is_faster()).count();
+            write!(
+                f,
+                "{} rows of {} subjects by {}: ",
+                one.rows.len(),
+                one.subjects.len(),
+                one.measure
+            )?;
+            match (slower, faster) {
+                (0, 0) => write!(f, "no change beyond the noise")?,
+                _ => write!(f, "{slower} flagged as slower, {faster} as faster")?,
+            }
+            let (drift, noise) = (percent(one.drift), percent(one.noise));
+            writeln!(
+                f,
+                "; all rivals moved by {drift:+.1} %, a row moves by {noise:.1} % by chance"
+            )?;
         }
-        writeln!(
-            f,
-            "; all rivals moved by {:+.1} %, a row moves by {:.1} % by chance",
-            percent(self.drift),
-            percent(self.noise)
-        )
+        Ok(())
     }
 }
 
@@ -224,24 +265,27 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    fn of(row: &'a Row, old: &'a Results, new: &'a Results) -> Option<Self> {
+    fn of(
+        row: &'a Row,
+        old: &'a Results,
+        new: &'a Results,
+        rounds: fn(&Row) -> &[f64],
+    ) -> Option<Self> {
         let before = old.rows.iter().find(|other| is_same(row, other))?;
-        if before.summary.min <= 0.0 || row.summary.min <= 0.0 {
-            return None;
-        }
-        let relative = |run: &Results, row: &Row| relative_to_rivals(run, row);
+        let least = |row: &Row| Some(Summary::of(rounds(row))?.min).filter(|min| *min > 0.0);
+        let by_least = (least(row)? / least(before)?).ln();
+        let relative = |run: &Results, row: &Row| relative_to_rivals(run, row, rounds);
         let (is, was) = (relative(new, row), relative(old, before));
         let by_rivals =
             is.as_ref().zip(was.as_ref()).and_then(|(is, was)| Some(median(is)? - median(was)?));
         let spread = |relative: Option<&Vec<f64>>, row: &Row| {
-            let plain = standard_error(&logarithms(&row.rounds));
+            let plain = standard_error(&logarithms(rounds(row)));
             relative.map_or(plain, |relative| standard_error(relative).min(plain))
         };
         let noise = spread(is.as_ref(), row).hypot(spread(was.as_ref(), before));
-        let by_least = (row.summary.min / before.summary.min).ln();
         let is_apart = match (&is, &was) {
             (Some(is), Some(was)) => are_apart(is, was),
-            _ => are_apart(&row.rounds, &before.rounds),
+            _ => are_apart(rounds(row), rounds(before)),
         };
         Some(Self { row, by_least, by_rivals, noise, is_apart })
     }
@@ -261,30 +305,25 @@ fn is_same(a: &Row, b: &Row) -> bool {
     a.is_beside(b) && a.subject == b.subject && a.unit == b.unit
 }
 
-/// `timers`, of `timers/churn`.
-fn family(row: &Row) -> &str {
-    row.workload.split('/').next().unwrap_or_default()
-}
-
 fn logarithms(rounds: &[f64]) -> Vec<f64> {
     rounds.iter().map(|round| round.max(f64::MIN_POSITIVE).ln()).collect()
 }
 
 /// Each round's logarithm less the median of the rivals' in the same round; `None` if there are no
 /// other rivals.
-fn relative_to_rivals(run: &Results, row: &Row) -> Option<Vec<f64>> {
+fn relative_to_rivals(run: &Results, row: &Row, rounds: fn(&Row) -> &[f64]) -> Option<Vec<f64>> {
     let rivals: Vec<Vec<f64>> = run
         .rows
         .iter()
         .filter(|rival| rival.is_beside(row) && !rival.is_ours() && rival.subject != row.subject)
-        .map(|rival| logarithms(&rival.rounds))
+        .map(|rival| logarithms(rounds(rival)))
         .collect();
     let relative = |(index, round): (usize, f64)| {
         let of_round: Vec<f64> =
             rivals.iter().filter_map(|rival| rival.get(index)).copied().collect();
         Some(round - median(&of_round)?)
     };
-    logarithms(&row.rounds).into_iter().enumerate().map(relative).collect()
+    logarithms(rounds(row)).into_iter().enumerate().map(relative).collect()
 }
 
 /// Of the median of `samples`, from their median distance to it; of three or fewer from their range.
@@ -441,14 +480,39 @@ mod tests {
                     let old = run(&mut rng, rounds, 12, None);
                     let new = run(&mut rng, rounds, 12, Some(slowed));
                     let comparison = Comparison::of(&old, &new);
-                    let found: Vec<_> =
-                        comparison.subjects.iter().filter(|one| one.is_slower()).collect();
+                    let found: Vec<_> = comparison.judgements[0]
+                        .subjects
+                        .iter()
+                        .filter(|one| one.is_slower())
+                        .collect();
                     let is_found = found.len() == 1 && found[0].subject == slowed;
-                    let subjects = &comparison.subjects;
+                    let subjects = &comparison.judgements[0].subjects;
                     assert!(is_found, "{slowed}, {rounds} rounds, {number}: {subjects:?}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_a_busy_machine_hides_from_the_clock_shows_in_the_processor_time() {
+        let mut rng = Rng::new(5);
+        // The rounds of one run as the processor time of another, whose own rounds are far too noisy.
+        let mut busy = |slowed| {
+            let mut results = run(&mut rng, 3, 12, slowed);
+            for row in &mut results.rows {
+                row.processor = row.rounds.clone();
+                let noise = |round: &f64| round * (1.0 + rng.below(3_000) as f64 / 1e3);
+                let rounds = row.rounds.iter().map(noise).collect();
+                let name = (row.workload.clone(), row.subject.clone(), row.params.clone());
+                let noisy = Row::of(name.0, name.1, name.2, "ns/op", rounds).unwrap();
+                *row = Row { processor: row.processor.clone(), ..noisy };
+            }
+            results
+        };
+        let comparison = Comparison::of(&busy(None), &busy(Some("loop-y")));
+        let slower: Vec<_> = comparison.slower().filter(|(_, one)| one.rows > 1).collect();
+        assert_eq!(slower.len(), 1, "{comparison}");
+        assert_eq!((slower[0].0, &*slower[0].1.subject), ("processor time", "loop-y"));
     }
 
     #[test]
@@ -458,7 +522,7 @@ mod tests {
         let old = run(&mut rng, 9, 12, Some("loop-y"));
         let comparison = Comparison::of(&old, &new);
         assert_eq!(comparison.slower().count(), 0, "{comparison}");
-        assert!(comparison.faster().any(|change| change.subject == "loop-y"), "{comparison}");
+        assert!(comparison.faster().any(|(_, change)| change.subject == "loop-y"), "{comparison}");
     }
 
     #[test]

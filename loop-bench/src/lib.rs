@@ -31,28 +31,35 @@
 //!
 //! # Map
 //!
+//! - [`bench_selector`]: a selector of your own among those that are compared;
 //! - [`Contest`], [`Subject`], [`Lap`], [`Plan`], [`Outcome`]: one round after another;
 //! - [`Summary`], [`Ratio`]: what is said of rounds, and of pairs of them;
 //! - [`Latencies`], [`Schedule`]: answers that are late, counted from when they were due;
 //! - [`Row`], [`Params`], [`Costs`], [`contest_lines`]: what comes out;
 //! - [`Results`], [`Recorder`], [`Line`], [`ReadError`]: the file that keeps it;
-//! - [`Comparison`], [`Change`]: two runs, and what is slower in the newer one; [`html`]: a page of any number;
+//! - [`Comparison`], [`Judgement`], [`Change`]: two runs, and what is slower in the newer one; [`html`], [`markdown`]: a page, and tables;
 //! - [`Traffic`], [`Pace`], [`Answers`]: requests for an echo server, at a set rate or in a closed loop;
 //! - [`Bar`], [`Verdict`]: what ought to come out, and whether it did;
 //! - [`Probe`], [`Finding`]: what is not found out by timing rounds;
+//! - [`Counter`]: instructions, allocations, system calls and memory, counted;
 //! - [`Machine`], [`RunInfo`], [`Pins`]: where and how it was measured;
 //! - [`Workload`]: what there is to run.
 
 #![forbid(unsafe_code)]
 
 mod bar;
+mod bring;
 mod child;
 mod client;
 mod compare;
+mod counts;
+mod duel;
 mod finding;
 mod html;
+mod human;
 mod latency;
 mod machine;
+mod markdown;
 mod meter;
 mod params;
 mod pin;
@@ -69,11 +76,14 @@ mod traffic;
 mod workload;
 
 pub use bar::{Bar, Verdict};
-pub use compare::{Change, Comparison};
+pub use bring::{SelectorBench, bench_selector};
+pub use compare::{Change, Comparison, Judgement};
+pub use counts::{Counter, rounds_alone};
 pub use finding::{Finding, Probe};
 pub use html::html;
 pub use latency::{Latencies, Schedule};
 pub use machine::Machine;
+pub use markdown::markdown;
 pub use params::Params;
 pub use pin::Pins;
 pub use results::{Line, ReadError, Recorder, Results, RunInfo, WrongAnswer};

@@ -32,6 +32,14 @@ impl Meter {
     }
 }
 
+/// The most memory that this process has held so far, in bytes, where the system says it.
+pub(crate) fn peak_resident() -> Option<u64> {
+    let kilobytes = getrusage(UsageWho::RUSAGE_SELF).ok()?.max_rss();
+    // macOS counts in bytes.
+    let scale = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
+    u64::try_from(kilobytes).ok().filter(|&size| size > 0).map(|size| size * scale)
+}
+
 fn duration(time: TimeVal) -> Duration {
     let micros = u64::try_from(time.tv_usec()).unwrap_or(0);
     Duration::from_secs(u64::try_from(time.tv_sec()).unwrap_or(0)) + Duration::from_micros(micros)

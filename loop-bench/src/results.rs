@@ -99,6 +99,8 @@ struct RowLine {
     #[serde(skip_deserializing)]
     max: f64,
     rounds: Vec<f64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    processor: Vec<f64>,
     #[serde(default, skip_serializing_if = "Costs::is_empty")]
     costs: Costs,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -204,6 +206,7 @@ impl From<&Row> for RowLine {
             min: thousandths(min),
             max: thousandths(max),
             rounds: row.rounds.iter().copied().map(thousandths).collect(),
+            processor: row.processor.iter().copied().map(thousandths).collect(),
             costs: row.costs,
             curve: row.curve.clone(),
             derived: row.derived,
@@ -213,12 +216,19 @@ impl From<&Row> for RowLine {
 
 impl RowLine {
     fn into_row(self) -> Result<Row, String> {
-        if !self.rounds.iter().all(|round| round.is_finite() && *round >= 0.0) {
+        if !self
+            .rounds
+            .iter()
+            .chain(&self.processor)
+            .all(|round| round.is_finite() && *round >= 0.0)
+        {
             return Err("a round took less than no time".into());
         }
-        let Self { workload, subject, params, unit, rounds, costs, curve, derived, .. } = self;
+        let Self {
+            workload, subject, params, unit, rounds, processor, costs, curve, derived, ..
+        } = self;
         let row = Row::of(workload, subject, params, unit, rounds).ok_or("a row has no rounds")?;
-        Ok(Row { costs, curve, derived, ..row })
+        Ok(Row { processor, costs, curve, derived, ..row })
     }
 }
 
@@ -359,12 +369,13 @@ mod tests {
             at_most: 0.5,
         };
         let costs = Costs { user: Some(3.5), ..Costs::default() };
+        let processor = vec![2.0, 3.0, 4.5];
         let curve = vec![(50.0, 1_000.0), (100.0, 2_000.0)];
         let plain = row([("n", 100_000), ("turns", 7)].into(), &[1.0, 2.5, 4.0]);
         vec![
             Line::Machine(machine()),
             Line::Run(RunInfo { seed: u64::MAX, ..RunInfo::default() }),
-            Line::Row(Row { costs, curve, ..plain.clone() }),
+            Line::Row(Row { processor, costs, curve, ..plain.clone() }),
             Line::Row(plain),
             Line::Finding(Finding::Held(verdict)),
             Line::Finding(Finding::NotMeasured { what: "a/b".into(), why: "no valgrind".into() }),

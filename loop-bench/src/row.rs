@@ -23,6 +23,9 @@ pub struct Row {
     pub rounds: Vec<f64>,
     /// Of the rounds.
     pub summary: Summary,
+    /// The processor time of each of the rounds, nanoseconds an operation, if it was measured: of all threads, with
+    /// set-up, load generator and checks. What else the machine does hardly moves it.
+    pub processor: Vec<f64>,
     /// What else an operation costs.
     pub costs: Costs,
     /// The latencies at rising percentiles, if the workload records them: pairs of a percentile and
@@ -48,10 +51,16 @@ impl Row {
             unit: unit.into(),
             summary: Summary::of(&rounds)?,
             rounds,
+            processor: Vec::new(),
             costs: Costs::default(),
             curve: Vec::new(),
             derived: false,
         })
+    }
+
+    /// The workload's family, `timers`.
+    pub fn family(&self) -> &str {
+        self.workload.split('/').next().unwrap_or_default()
     }
 
     /// Whether two rows are of one contest.
@@ -82,11 +91,24 @@ impl Row {
             unit: unit.into(),
             rounds: self.rounds.iter().map(|round| round / divisor).collect(),
             summary,
+            processor: Vec::new(),
             costs: Costs::default(),
             curve: Vec::new(),
             derived: true,
         }
     }
+}
+
+/// Rows of one contest, side by side, in the order of their first.
+pub(crate) fn contests<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<Vec<&'a Row>> {
+    let mut contests: Vec<Vec<&Row>> = Vec::new();
+    for row in rows {
+        match contests.iter_mut().find(|contest| contest[0].is_beside(row)) {
+            Some(contest) => contest.push(row),
+            None => contests.push(vec![row]),
+        }
+    }
+    contests
 }
 
 /// See [`Row::is_ours`].

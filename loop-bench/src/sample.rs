@@ -188,6 +188,11 @@ impl Contest {
             let row = Row::of(self.workload, name.clone(), params, "ns/op", rounds);
             match (wrong, row) {
                 (None, Some(row)) => outcome.rows.push(Row {
+                    processor: user
+                        .iter()
+                        .zip(&system)
+                        .map(|(user, system)| user + system)
+                        .collect(),
                     costs: Costs { user: median(&user), system: median(&system), ..row.costs },
                     curve: subject.latencies.map_or(vec![], |all| all.borrow().curve()),
                     ..row

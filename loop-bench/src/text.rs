@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::row::Row;
+use crate::row::{Costs, Row};
 use crate::stats::{Ratio, Summary};
 
 /// The rows of one contest, each with the ratio of the first of this project's subjects to it, round by round:
@@ -23,6 +23,7 @@ pub fn contest_lines(rows: &[Row]) -> String {
             }
         }
         _ = writeln!(text);
+        counted(&mut text, &row.costs);
         if let [(_, _), .., (_, longest)] = row.curve[..] {
             _ = write!(text, "  {:<20}", "");
             for &(percentile, nanos) in &row.curve {
@@ -34,6 +35,24 @@ pub fn contest_lines(rows: &[Row]) -> String {
         }
     }
     text
+}
+
+/// What was counted besides the time, if anything was.
+fn counted(text: &mut String, costs: &Costs) {
+    let Costs { user: _, system: _, instructions, allocations, calls, resident } = *costs;
+    let counts = [
+        ("instructions", instructions),
+        ("allocations", allocations),
+        ("system calls", calls),
+        ("MiB at most", resident.map(|bytes| bytes / 1_048_576.0)),
+    ];
+    let told: Vec<String> = counts
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{:.1} {name}", value?)))
+        .collect();
+    if !told.is_empty() {
+        _ = writeln!(text, "  {:<20} {}", "", told.join(", "));
+    }
 }
 
 #[cfg(test)]

@@ -31,6 +31,24 @@ pub(crate) fn system_calls(arguments: &[String]) -> Result<u64, String> {
     total_calls(&table).ok_or_else(|| "strace's table has no total".into())
 }
 
+/// What this program prints with `arguments`.
+///
+/// # Errors
+/// Why it did not, in words.
+pub(crate) fn output(arguments: &[String]) -> Result<String, String> {
+    let program = env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(text.lines().last().unwrap_or_default().to_owned())
+}
+
 /// What the tool wrote to its standard error.
 fn run(tool: &[&str], arguments: &[String]) -> Result<String, String> {
     let program = env::current_exe().map_err(|error| error.to_string())?;

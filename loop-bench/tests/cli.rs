@@ -105,7 +105,9 @@ fn a_report_and_a_comparison_are_made_from_what_a_run_wrote() {
 
     let same = loop_bench(&["compare", &json, &json]);
     assert!(same.status.success(), "{}", text(&same.stdout));
-    assert!(text(&same.stdout).contains("3 rows of 3 subjects: no change beyond the noise"));
+    assert!(
+        text(&same.stdout).contains("3 rows of 3 subjects by time: no change beyond the noise")
+    );
 
     let written = fs::read_to_string(&json).unwrap();
     fs::write(&json, &written[..written.len() - 5]).unwrap();

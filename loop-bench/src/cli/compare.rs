@@ -30,7 +30,7 @@ pub(super) fn compare(args: &Args) -> Done {
     let (old, new) = (Results::read(&args.old)?, Results::read(&args.new)?);
     let comparison = Comparison::of(&old, &new);
     print!("{comparison}");
-    if comparison.rows.is_empty() {
+    if comparison.judgements.is_empty() {
         return Err("the two files have no row in common".into());
     }
     let is_worse = comparison.slower().next().is_some() || !new.wrong.is_empty();

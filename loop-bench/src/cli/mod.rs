@@ -12,7 +12,7 @@ mod serve;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use loop_bench::steady_waits;
+use loop_bench::{Plan, rounds_alone, steady_waits};
 
 /// What a command gives: its exit code, or why it could not do its work, which is exit code 2.
 type Done = Result<ExitCode, Box<dyn std::error::Error>>;
@@ -50,6 +50,17 @@ enum Command {
     ServeEcho(serve::Args),
     /// Ask an echo server, at a set rate or as fast as it answers
     Load(load::Args),
+    /// Does some rounds of one subject, and nothing else: what a counting tool runs
+    #[command(hide = true)]
+    Rounds {
+        workload: String,
+        params: String,
+        subject: String,
+        rounds: usize,
+        seed: u64,
+        #[arg(long)]
+        quick: bool,
+    },
     /// Waits, and does nothing else: what a profiler runs
     #[command(hide = true)]
     Steady { subject: String, n: usize, ready: usize, waits: u64 },
@@ -64,6 +75,15 @@ pub(crate) fn main() -> ExitCode {
         Command::Compare(args) => compare::compare(&args),
         Command::ServeEcho(args) => serve::serve(&args),
         Command::Load(args) => load::load(&args),
+        Command::Rounds { workload, params, subject, rounds, seed, quick } => {
+            let plan = Plan { quick, seed };
+            rounds_alone(&workload, &params, &subject, rounds, &plan)
+                .map(|told| {
+                    println!("{told}");
+                    ExitCode::SUCCESS
+                })
+                .map_err(Into::into)
+        }
         Command::Steady { subject, n, ready, waits } => {
             steady_waits(&subject, n, ready, waits).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

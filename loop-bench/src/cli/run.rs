@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use loop_bench::{
-    Contest, Finding, Line, Machine, Pins, Plan, Recorder, Rng, Row, RunInfo, Workload,
+    Contest, Counter, Finding, Line, Machine, Pins, Plan, Recorder, Rng, Row, RunInfo, Workload,
     WrongAnswer, contest_lines, corrupting_server,
 };
 
@@ -34,6 +34,10 @@ pub(super) struct Args {
     /// The cores of the server and of the rest, or `none`; without it, the first two
     #[arg(long, value_name = "A,B")]
     pin: Option<Pinning>,
+    /// Count instructions, allocations, system calls and memory too, where valgrind and strace are
+    /// installed: slow
+    #[arg(long)]
+    counts: bool,
     /// To try out the tool itself: `corrupt` adds a server that changes a byte, `slow:SUBJECT:PERCENT` slows a
     /// subject
     #[arg(long, hide = true, value_name = "FAULT")]
@@ -120,14 +124,18 @@ pub(super) fn run(args: &Args) -> Done {
     recorder.write(&Line::Machine(machine))?;
     recorder.write(&Line::Run(info))?;
 
-    let mut rng = Rng::new(plan.seed);
+    let (mut rng, mut counter) = (Rng::new(plan.seed), Counter::new(plan));
     let mut all_right = true;
     let mut rows = Vec::new();
     let subjects: usize = contests.iter().map(|contest| contest.subjects().len()).sum();
     let progress = Progress::of((subjects * (plan.rounds() + 1)) as u64);
     for contest in contests {
         let name = contest.workload();
-        let outcome = contest.run_watched(&plan, &mut rng, |turn| progress.turn(name, turn));
+        let mut outcome = contest.run_watched(&plan, &mut rng, |turn| progress.turn(name, turn));
+        for row in outcome.rows.iter_mut().filter(|_| args.counts) {
+            progress.say(&format!("{name}  {}: counting", row.subject));
+            row.costs = counter.count(row);
+        }
         progress.print(&contest_lines(&outcome.rows));
         for (workload, subject, why) in outcome.wrong {
             progress.print(&format!("WRONG {workload} {subject}: {why}\n"));
@@ -143,7 +151,7 @@ pub(super) fn run(args: &Args) -> Done {
     record(&mut recorder, &derived)?;
     rows.extend(derived);
 
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = counter.findings().collect();
     for probe in args.selection.probes() {
         progress.say(probe.name);
         findings.extend((probe.run)(&plan));

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::escape::{Text, csv_link, human, three};
+use super::escape::{Text, csv_link};
+use crate::human::{human, three};
 use crate::row::Row;
 use crate::stats::Ratio;
 

@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 use crate::finding::Finding;
 use crate::results::Results;
-use crate::row::Row;
+use crate::row::{Row, contests};
 use crate::workload::Workload;
 
 use escape::Text;
@@ -76,27 +76,10 @@ fn merged(runs: &[Results]) -> Vec<Row> {
     rows
 }
 
-/// `timers`, of `timers/churn`.
-fn family(row: &Row) -> &str {
-    row.workload.split('/').next().unwrap_or_default()
-}
-
 /// In the order of the first run.
 fn families(rows: &[Row]) -> Vec<&str> {
     let mut known = BTreeSet::new();
-    rows.iter().map(family).filter(|family| known.insert(*family)).collect()
-}
-
-/// Rows of one contest, side by side, in the order of their first.
-fn contests<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<Vec<&'a Row>> {
-    let mut contests: Vec<Vec<&Row>> = Vec::new();
-    for row in rows {
-        match contests.iter_mut().find(|contest| contest[0].is_beside(row)) {
-            Some(contest) => contest.push(row),
-            None => contests.push(vec![row]),
-        }
-    }
-    contests
+    rows.iter().map(Row::family).filter(|family| known.insert(*family)).collect()
 }
 
 fn header(page: &mut String, runs: &[Results]) {
@@ -125,7 +108,7 @@ fn header(page: &mut String, runs: &[Results]) {
 }
 
 fn section(page: &mut String, name: &str, rows: &[Row]) {
-    let of_family: Vec<&Row> = rows.iter().filter(|row| family(row) == name).collect();
+    let of_family: Vec<&Row> = rows.iter().filter(|row| row.family() == name).collect();
     _ = write!(page, "<section id=\"{0}\"><h2>{0}</h2>", Text(name));
     if let Some(known) = Workload::ALL.iter().find(|known| known.name == name) {
         _ = write!(page, "<p class=\"soft\">{}</p>", Text(known.about));

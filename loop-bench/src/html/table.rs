@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::escape::{Text, human, three};
+use super::escape::Text;
+use crate::human::{human, three};
 use crate::row::Row;
 
 /// Name of a column, and its value in a row.

@@ -2,41 +2,15 @@
 
 use std::fmt::Write;
 
-use super::escape::{Text, human, three};
-use super::{contests, family};
+use super::escape::Text;
+use crate::duel::Duel;
 use crate::finding::Finding;
+use crate::human::{human, three};
 use crate::results::Results;
-use crate::row::Row;
-use crate::stats::Ratio;
+use crate::row::{Row, contests};
 
 /// So many losses are told at once, the rest on demand.
 const FIRST: usize = 8;
-
-/// Ours against the best of the rivals, in one contest.
-struct Duel<'a> {
-    ours: &'a Row,
-    rival: &'a Row,
-    ratio: Ratio,
-}
-
-impl<'a> Duel<'a> {
-    /// Ours is the first of our subjects: what a program gets that does not choose. Choosing the fastest after the
-    /// race would flatter.
-    fn of(contest: &[&'a Row]) -> Option<Self> {
-        let ours = contest.iter().find(|row| row.is_ours())?;
-        let rivals = contest.iter().filter(|row| !row.is_ours());
-        let rival = rivals.min_by(|a, b| a.summary.median.total_cmp(&b.summary.median))?;
-        Some(Self { ours, rival, ratio: Ratio::of(&ours.rounds, &rival.rounds)? })
-    }
-
-    fn is_ahead(&self) -> bool {
-        !self.ratio.is_tie() && self.ratio.median < 1.0
-    }
-
-    fn is_behind(&self) -> bool {
-        !self.ratio.is_tie() && self.ratio.median > 1.0
-    }
-}
 
 pub(super) fn summary(page: &mut String, runs: &[Results], rows: &[Row]) {
     page.push_str("<section id=\"summary\"><h2>In short</h2>\n");
@@ -71,8 +45,8 @@ pub(super) fn summary(page: &mut String, runs: &[Results], rows: &[Row]) {
 
 fn by_family(page: &mut String, duels: &[Duel<'_>]) {
     page.push_str("<ul class=\"plain\">");
-    for duels in duels.chunk_by(|a, b| family(a.ours) == family(b.ours)) {
-        let name = family(duels[0].ours);
+    for duels in duels.chunk_by(|a, b| a.ours.family() == b.ours.family()) {
+        let name = duels[0].ours.family();
         let ahead = duels.iter().filter(|duel| duel.is_ahead()).count();
         let behind = duels.iter().filter(|duel| duel.is_behind()).count();
         let mut ratios: Vec<f64> = duels.iter().map(|duel| duel.ratio.median).collect();

@@ -39,11 +39,13 @@ pub(crate) fn refusal(name: &str) -> Option<&'static str> {
 
 /// The backend of that name.
 pub(crate) fn make(name: &'static str) -> Make {
-    Box::new(move || {
-        let selector = by_name(name)?;
-        let (tokens, numbers) = (Vec::new(), Vec::new());
-        Ok(Box::new(Ours { selector, events: Events::new(), tokens, numbers }))
-    })
+    Box::new(move || Ok(waiting(by_name(name)?)))
+}
+
+/// Any selector, as the workloads ask for it.
+pub(crate) fn waiting(selector: Box<dyn Selector>) -> Box<dyn Waiting> {
+    let (tokens, numbers) = (Vec::new(), Vec::new());
+    Box::new(Ours { selector, events: Events::new(), tokens, numbers })
 }
 
 impl Waiting for Ours {

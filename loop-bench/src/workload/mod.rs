@@ -28,6 +28,7 @@ use crate::sample::{Contest, Plan};
 
 pub use echo::{corrupting_server, serve_echo};
 pub use selector_bars::steady_waits;
+pub(crate) use selectors::{Guest, selector_contests};
 
 /// The names of this project's selectors that this system knows, best first.
 pub fn backends() -> &'static [&'static str] {

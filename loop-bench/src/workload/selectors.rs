@@ -1,10 +1,12 @@
 //! Selectors alone, without a loop: sockets, some of which have something to read.
 
 use std::cell::RefCell;
+use std::fmt;
+use std::io;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-use ::loop_selector::available;
+use ::loop_selector::{Selector, available};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Workload;
@@ -38,7 +40,28 @@ fn sizes(plan: &Plan) -> &'static [usize] {
 }
 
 fn contests(plan: &Plan) -> Vec<Contest> {
+    selector_contests(plan, None)
+}
+
+/// A selector that somebody brings.
+#[derive(Clone)]
+pub(crate) struct Guest {
+    pub(crate) name: String,
+    pub(crate) make: Rc<dyn Fn() -> io::Result<Box<dyn Selector>>>,
+}
+
+impl fmt::Debug for Guest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guest").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// All contests, with one more subject in each if there is a guest.
+pub(crate) fn selector_contests(plan: &Plan, guest: Option<&Guest>) -> Vec<Contest> {
     let mut contests = Vec::new();
+    let contest = |workload, params: &[_], n, ready, round: Round| {
+        contest(guest, workload, params, n, ready, round)
+    };
     for &n in sizes(plan) {
         let mut counts = vec![1, n / 10, n];
         counts.dedup();
@@ -51,43 +74,63 @@ fn contests(plan: &Plan) -> Vec<Contest> {
                 &params,
                 n,
                 ready,
-                move |make, sources, seed| wait(&mut *make()?, sources, waits, seed),
+                Rc::new(move |make, sources, seed| wait(&mut *make()?, sources, waits, seed)),
             ));
         }
     }
     for &n in sizes(plan) {
         let times = (plan.size(2_000, 10_000) / n as u64).max(1);
         let params = [("n", n as u64)];
-        contests.push(contest("selectors/register", &params, n, 1, move |make, sources, _| {
-            register(&mut *make()?, sources, times)
-        }));
-        contests.push(contest("selectors/modify", &params, n, n, move |make, sources, _| {
-            modify(&mut *make()?, sources, times)
-        }));
+        contests.push(contest(
+            "selectors/register",
+            &params,
+            n,
+            1,
+            Rc::new(move |make, sources, _| register(&mut *make()?, sources, times)),
+        ));
+        contests.push(contest(
+            "selectors/modify",
+            &params,
+            n,
+            n,
+            Rc::new(move |make, sources, _| modify(&mut *make()?, sources, times)),
+        ));
     }
     let wakes = plan.size(2_000, 10_000);
-    contests.push(contest("selectors/wake_parked", &[], 2, 0, move |make, _, _| {
-        wake(&mut *make()?, false, wakes)
-    }));
+    contests.push(contest(
+        "selectors/wake_parked",
+        &[],
+        2,
+        0,
+        Rc::new(move |make, _, _| wake(&mut *make()?, false, wakes)),
+    ));
     let wakes = plan.size(100_000, 500_000);
-    contests.push(contest("selectors/wake_busy", &[], 2, 0, move |make, _, _| {
-        wake(&mut *make()?, true, wakes)
-    }));
+    contests.push(contest(
+        "selectors/wake_busy",
+        &[],
+        2,
+        0,
+        Rc::new(move |make, _, _| wake(&mut *make()?, true, wakes)),
+    ));
     contests
 }
+
+/// One round with a selector that is made for it, on the sources of the contest and the data of a seed.
+type Round = Rc<dyn Fn(&Make, &Sources, u64) -> Result<Lap, Wrong>>;
 
 /// A contest over `n` sources, `ready` of which are ready at once. All subjects share the sources;
 /// they are made by the first that needs them.
 fn contest(
+    guest: Option<&Guest>,
     workload: &'static str,
     params: &[(&'static str, u64)],
     n: usize,
     ready: usize,
-    round: impl Fn(&Make, &Sources, u64) -> Result<Lap, Wrong> + Clone + 'static,
+    round: Round,
 ) -> Contest {
     let shared: Rc<RefCell<Option<Sources>>> = Rc::default();
     let subject = |(name, make): (String, Make)| {
-        let (shared, round) = (Rc::clone(&shared), round.clone());
+        let (shared, round) = (Rc::clone(&shared), Rc::clone(&round));
         Subject::new(name, move |seed| {
             let sources = match shared.take() {
                 Some(sources) => sources,
@@ -100,7 +143,11 @@ fn contest(
         })
     };
     let takes_part = |(name, _): &(String, Make)| reason_against(name, n, ready).is_none();
-    let subjects = subjects().into_iter().filter(takes_part).map(subject).collect();
+    let guest = guest.map(|Guest { name, make }| {
+        let make = Rc::clone(make);
+        (name.clone(), Box::new(move || Ok(loop_selector::waiting(make()?))) as Make)
+    });
+    let subjects = subjects().into_iter().filter(takes_part).chain(guest).map(subject).collect();
     Contest::new(workload, params, subjects)
 }
 

@@ -1,0 +1,91 @@
+//! A selector of one's own, compared with those that there are: it counts what its waits tell.
+//!
+//! `cargo run --release -p loop-bench --example own_selector`
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use loop_bench::{Plan, Rng, bench_selector, contest_lines};
+use loop_selector::{
+    AsSource, Events, Interest, PollSelector, RegisterError, Registry, Selector, Token, Waker,
+};
+
+/// How many waits there were, and how many events.
+#[derive(Default)]
+struct Counts {
+    waits: Cell<u64>,
+    events: Cell<u64>,
+}
+
+struct Counting {
+    inner: PollSelector,
+    counts: Rc<Counts>,
+}
+
+impl Selector for Counting {
+    fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        self.inner.select(events, timeout)?;
+        self.counts.waits.set(self.counts.waits.get() + 1);
+        self.counts.events.set(self.counts.events.get() + events.len() as u64);
+        Ok(())
+    }
+
+    fn register(
+        &mut self,
+        owner: Rc<dyn AsSource>,
+        interest: Interest,
+    ) -> Result<Token, RegisterError> {
+        self.inner.register(owner, interest)
+    }
+
+    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
+        self.inner.modify(token, interest)
+    }
+
+    fn rearm(&mut self, token: Token) -> io::Result<()> {
+        self.inner.rearm(token)
+    }
+
+    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
+        self.inner.deregister(token)
+    }
+
+    fn registry(&self) -> &Registry {
+        self.inner.registry()
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+
+    fn name(&self) -> &'static str {
+        "counting"
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.as_fd()
+    }
+}
+
+fn main() {
+    let plan = Plan { quick: true, seed: 1 };
+    let mut rng = Rng::new(plan.seed);
+    let counts = Rc::new(Counts::default());
+    let shared = Rc::clone(&counts);
+    let make = move || Ok(Counting { inner: PollSelector::new()?, counts: Rc::clone(&shared) });
+    for mut contest in bench_selector("counting", make).contests(&plan) {
+        contest.retain(|name| {
+            ["counting", "loop-selector/epoll", "loop-selector/poll"].contains(&name)
+        });
+        let outcome = contest.run(&plan, &mut rng);
+        print!("{}", contest_lines(&outcome.rows));
+        for (workload, subject, wrong) in outcome.wrong {
+            println!("WRONG {workload} {subject}: {wrong}");
+        }
+        let (waits, events) = (counts.waits.take(), counts.events.take());
+        println!("  {waits} waits told of {events} events");
+    }
+}
