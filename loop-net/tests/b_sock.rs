@@ -288,6 +288,33 @@ fn b_sock_06_a_new_socket_of_the_same_number_is_not_disturbed() {
     });
 }
 
+/// tokio-rs/tokio#7979: on io_uring a dropped accept left a socket that nobody had. Here an accept waits
+/// for readiness and accepts when it is polled, so what was dropped has taken nothing.
+#[test]
+fn s18_a_dropped_accept_takes_no_connection() {
+    for_each_backend(|world| {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listening.local_addr().unwrap();
+        let fd = Rc::new(AsyncFd::new(&world.event_loop, listening).unwrap());
+        let mut clients = Vec::new();
+        for _ in 0..100 {
+            let accepting = fd.clone();
+            let task = world.event_loop.spawn(async move { accepting.accept().await.map(drop) });
+            world.turn();
+            // It is ready now, and not polled again.
+            clients.push(TcpStream::connect(addr).unwrap());
+            task.cancel();
+            world.idle();
+            // One at a time, for the backlog is not endless.
+            let (_, peer) = world.block_on(fd.accept()).unwrap();
+            let client = clients.pop().unwrap();
+            assert_eq!(peer.ip(), client.local_addr().ok(), "the very same");
+        }
+        drop(fd);
+        assert_eq!(world.log.registered(), 0);
+    });
+}
+
 #[test]
 fn b_sock_07_a_second_operation_in_one_direction_is_refused() {
     for_each_backend(|world| {

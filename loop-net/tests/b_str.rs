@@ -11,26 +11,29 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use common::{World, for_each_backend, for_each_socket, for_each_stream, is_open, reset, text};
+use common::{
+    Feeder, World, for_each_backend, for_each_reading, for_each_socket, for_each_stream, is_open,
+    reset, text,
+};
 use loop_core::yield_now;
 use loop_net::{ReadError, StreamReader, StreamWriter, WriteState};
 
 const LIMIT: usize = 64 * 1024;
 
 /// A stream that reads `bytes` and then the end.
-fn holding(world: &mut World, bytes: &[u8]) -> (StreamReader, StreamWriter) {
-    let (reader, writer, peer) = world.open_stream();
-    feed(&peer, bytes);
+fn holding(world: &mut World, bytes: &[u8]) -> (StreamReader, Option<StreamWriter>) {
+    let (reader, writer, peer) = world.open_reading();
+    feed(peer, bytes);
     (reader, writer)
 }
 
 /// Sends from a thread, then ends.
-fn feed(peer: &TcpStream, bytes: &[u8]) {
-    let (mut peer, bytes) = (peer.try_clone().unwrap(), bytes.to_vec());
+fn feed(mut peer: Feeder, bytes: &[u8]) {
+    let bytes = bytes.to_vec();
     std::thread::spawn(move || {
         // The reader may go first.
         let _ = peer.write_all(&bytes);
-        let _ = peer.shutdown(Shutdown::Write);
+        peer.end();
     });
 }
 
@@ -47,7 +50,7 @@ async fn waits<F: Future>(future: F) -> bool {
 }
 
 /// Sends chunk by chunk, with time for each to arrive alone, then ends.
-async fn drip(mut peer: TcpStream, chunks: Vec<Vec<u8>>) {
+async fn drip(mut peer: Feeder, chunks: Vec<Vec<u8>>) {
     for chunk in chunks {
         peer.write_all(&chunk).unwrap();
         for _ in 0..4 {
@@ -72,15 +75,15 @@ fn overrun<T: std::fmt::Debug>(result: Result<T, ReadError>) -> usize {
 
 #[test]
 fn b_str_01_read_waits_only_while_nothing_is_there() {
-    for_each_stream(|world| {
-        let (mut reader, _writer, mut peer) = world.open_stream();
+    for_each_reading(|world| {
+        let (mut reader, _writer, mut peer) = world.open_reading();
         world.block_on(async {
             assert_eq!(reader.read(0).await.unwrap(), b"");
             assert!(waits(reader.read(10)).await);
             peer.write_all(b"hello").unwrap();
             assert_eq!(reader.read(2).await.unwrap(), b"he");
             assert_eq!(reader.read(10).await.unwrap(), b"llo");
-            peer.shutdown(Shutdown::Write).unwrap();
+            peer.end();
             assert_eq!(reader.read(10).await.unwrap(), b"");
             assert_eq!(reader.read(10).await.unwrap(), b"");
         });
@@ -89,8 +92,8 @@ fn b_str_01_read_waits_only_while_nothing_is_there() {
 
 #[test]
 fn b_str_01_read_into_fills_what_it_is_lent() {
-    for_each_stream(|world| {
-        let (mut reader, _writer, mut peer) = world.open_stream();
+    for_each_reading(|world| {
+        let (mut reader, _writer, mut peer) = world.open_reading();
         world.block_on(async {
             let mut lent = [0; 4];
             assert_eq!(reader.read_into(&mut []).await.unwrap(), 0);
@@ -100,7 +103,7 @@ fn b_str_01_read_into_fills_what_it_is_lent() {
             assert_eq!(&lent, b"hell");
             assert_eq!(reader.read_into(&mut lent).await.unwrap(), 1);
             assert_eq!(&lent, b"oell");
-            peer.shutdown(Shutdown::Write).unwrap();
+            peer.end();
             assert_eq!(reader.read_into(&mut lent).await.unwrap(), 0);
         });
     });
@@ -108,7 +111,7 @@ fn b_str_01_read_into_fills_what_it_is_lent() {
 
 #[test]
 fn b_str_02_read_to_end_takes_however_much_there_is() {
-    for_each_stream(|world| {
+    for_each_reading(|world| {
         let data: Vec<u8> = (0..20 * LIMIT).map(|i| (i / 7) as u8).collect();
         let (mut reader, _writer) = holding(world, &data);
         assert!(world.block_on(reader.read_to_end()).unwrap() == data);
@@ -118,7 +121,7 @@ fn b_str_02_read_to_end_takes_however_much_there_is() {
 
 #[test]
 fn b_str_03_read_exact_takes_that_many_or_says_how_many() {
-    for_each_stream(|world| {
+    for_each_reading(|world| {
         let data: Vec<u8> = (0..5 * LIMIT).map(|i| (i / 7) as u8).collect();
         let (mut reader, _writer) = holding(world, &data);
         world.block_on(async {
@@ -135,10 +138,10 @@ fn b_str_03_read_exact_takes_that_many_or_says_how_many() {
 
 #[test]
 fn b_str_04_read_until_includes_the_separator_wherever_chunks_end() {
-    for_each_stream(|world| {
+    for_each_reading(|world| {
         let text = b"one--two--three-x----tail";
         for size in [1, 2, 3, 5, text.len()] {
-            let (mut reader, _writer, peer) = world.open_stream();
+            let (mut reader, _writer, peer) = world.open_reading();
             let chunks = text.chunks(size).map(<[u8]>::to_vec).collect();
             world.event_loop.spawn(drip(peer, chunks)).detach();
             world.block_on(async {
@@ -153,7 +156,7 @@ fn b_str_04_read_until_includes_the_separator_wherever_chunks_end() {
 
 #[test]
 fn b_str_05_the_end_before_the_separator_consumes_the_buffer() {
-    for_each_stream(|world| {
+    for_each_reading(|world| {
         let (mut reader, _writer) = holding(world, b"no end");
         world.block_on(async {
             assert_eq!(incomplete(reader.read_until(b"\n").await), (b"no end".to_vec(), None));
@@ -165,7 +168,7 @@ fn b_str_05_the_end_before_the_separator_consumes_the_buffer() {
 
 #[test]
 fn b_str_06_the_limit_is_for_the_data_without_its_separator() {
-    for_each_stream(|world| {
+    for_each_reading(|world| {
         let mut data = vec![b'x'; LIMIT];
         data.extend_from_slice(b"\r\n");
         data.extend(vec![b'y'; LIMIT + 1]);
@@ -186,6 +189,7 @@ fn b_str_06_the_limit_is_for_the_data_without_its_separator() {
 
 #[test]
 fn b_str_06_without_a_separator_consumed_holds_none() {
+    // Not over pipes, which take less than this test writes at once.
     for_each_stream(|world| {
         let (mut reader, _writer, mut peer) = world.open_stream();
         peer.write_all(&vec![b'x'; LIMIT + 5]).unwrap();
@@ -203,7 +207,7 @@ fn b_str_06_without_a_separator_consumed_holds_none() {
 
 #[test]
 fn b_str_07_an_empty_separator_is_refused() {
-    for_each_stream(|world| {
+    for_each_reading(|world| {
         let (mut reader, _writer) = holding(world, b"x");
         let error = world.block_on(reader.read_until(b"")).unwrap_err();
         assert!(matches!(error, ReadError::InvalidSeparator));
@@ -214,7 +218,7 @@ fn b_str_07_an_empty_separator_is_refused() {
 
 #[test]
 fn b_str_08_lines() {
-    for_each_stream(|world| {
+    for_each_reading(|world| {
         let (mut reader, _writer) = holding(world, b"one\n\ntwo\r\nlast");
         world.block_on(async {
             for line in ["one\n", "\n", "two\r\n", "last"] {
@@ -228,6 +232,7 @@ fn b_str_08_lines() {
 
 #[test]
 fn b_str_08_a_line_over_the_limit_is_discarded_and_reading_resumes() {
+    // Not over pipes, which take less than this test writes at once.
     for_each_stream(|world| {
         // Its end is known: the line goes.
         let (mut reader, _writer, mut peer) = world.open_stream();
@@ -277,11 +282,11 @@ fn b_str_09_an_error_is_raised_by_every_later_read() {
 
 #[test]
 fn b_str_10_at_eof_is_the_end_and_an_empty_buffer() {
-    for_each_stream(|world| {
-        let (mut reader, _writer, mut peer) = world.open_stream();
+    for_each_reading(|world| {
+        let (mut reader, _writer, mut peer) = world.open_reading();
         assert!(!reader.at_eof());
         peer.write_all(b"xy").unwrap();
-        peer.shutdown(Shutdown::Write).unwrap();
+        peer.end();
         world.block_on(async {
             assert_eq!(reader.read(1).await.unwrap(), b"x");
             assert!(waits(std::future::pending::<()>()).await);
@@ -295,8 +300,8 @@ fn b_str_10_at_eof_is_the_end_and_an_empty_buffer() {
 
 #[test]
 fn b_str_12_a_dropped_read_consumes_nothing() {
-    for_each_stream(|world| {
-        let (mut reader, _writer, mut peer) = world.open_stream();
+    for_each_reading(|world| {
+        let (mut reader, _writer, mut peer) = world.open_reading();
         peer.write_all(b"abc").unwrap();
         world.block_on(async {
             assert!(waits(reader.read_exact(4)).await);
@@ -315,7 +320,7 @@ fn b_str_12_a_dropped_read_consumes_nothing() {
 fn b_str_13_a_full_buffer_pauses_the_transport_and_reading_resumes_it() {
     for_each_stream(|world| {
         let (mut reader, writer, peer) = world.open_stream();
-        let total = 64 << 20;
+        let total = 8 << 20;
         let sender = std::thread::spawn(move || {
             let (mut peer, chunk) = (peer, vec![b'x'; 1 << 20]);
             (0..total / chunk.len()).for_each(|_| peer.write_all(&chunk).unwrap());

@@ -102,4 +102,32 @@ mod tests {
             assert_eq!(buffer.len(), (written - read) as usize);
         }
     }
+
+    /// How many bytes are moved when so many come in chunks and leave in pieces of 64, with some always
+    /// left.
+    fn moved(total: usize, chunk: usize) -> usize {
+        let (mut buffer, data, mut moved, mut read) = (Buffer::default(), vec![1; chunk], 0, 0);
+        for _ in 0..total / chunk {
+            let (start, len, capacity) = (buffer.start, buffer.len(), buffer.bytes.capacity());
+            buffer.push(&data);
+            let compacted = start > 0 && buffer.start == 0;
+            let grown = capacity > 0 && buffer.bytes.capacity() != capacity;
+            moved += len * (usize::from(compacted) + usize::from(grown)) + chunk;
+            while buffer.len() > 1_000 {
+                buffer.consume(64);
+                read += 64;
+            }
+        }
+        assert_eq!(read + buffer.len(), total);
+        moved
+    }
+
+    #[test]
+    fn small_reads_of_much_move_each_byte_a_fixed_number_of_times() {
+        for chunk in [1_024, 65_536, 262_144] {
+            let (some, more) = (moved(1 << 20, chunk), moved(8 << 20, chunk));
+            assert!(more <= 3 * (8 << 20), "chunks of {chunk}: {more}");
+            assert!(more <= 9 * some, "chunks of {chunk}: {some}, then {more}");
+        }
+    }
 }

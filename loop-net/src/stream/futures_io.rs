@@ -35,7 +35,7 @@ impl AsyncBufRead for StreamReader {
 
 /// A write waits only while more is buffered than the high-water mark, and then takes everything. A
 /// flush waits until all of it is the system's, and closing ends our side after that: what the peer
-/// sends can still be read.
+/// sends can still be read. Over TLS, which has no half-closed connections, it ends the connection.
 impl AsyncWrite for StreamWriter {
     fn poll_write(
         self: Pin<&mut Self>,
@@ -73,7 +73,11 @@ impl AsyncWrite for StreamWriter {
     }
 
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.write_eof();
+        if self.transport().can_write_eof() {
+            self.write_eof();
+        } else {
+            self.close();
+        }
         self.poll_flush_all(cx)
     }
 }

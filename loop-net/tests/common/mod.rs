@@ -7,7 +7,7 @@ pub mod tls;
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::rc::{Rc, Weak};
@@ -255,6 +255,8 @@ pub enum Kind {
     /// TLS on TCP. A thread decrypts for the peer, so what arrives takes its time.
     #[cfg(feature = "tls")]
     Tls,
+    /// One direction: only [`World::open_reading`] makes these.
+    Pipe,
 }
 
 /// Runs a test in a world of each backend; nothing may be reported that the test did not take.
@@ -284,6 +286,12 @@ pub fn for_each_stream(test: impl Fn(&mut World)) {
         Kind::Tls,
     ];
     of_kinds(&kinds, test);
+}
+
+/// As [`for_each_stream`], and over pipes: what it tests holds for whatever can be read.
+pub fn for_each_reading(test: impl Fn(&mut World)) {
+    for_each_stream(&test);
+    of_kinds(&[Kind::Pipe], test);
 }
 
 fn of_kinds(kinds: &[Kind], test: impl Fn(&mut World)) {
@@ -375,6 +383,7 @@ impl World {
                 let peer = std::os::fd::OwnedFd::from(peer);
                 (probe.transport().unwrap(), TcpStream::from(peer))
             }
+            Kind::Pipe => panic!("a pipe has one direction"),
             #[cfg(feature = "tls")]
             Kind::Tls => {
                 let server = tls::probe_server(self, tls::shared().server(), probe);
@@ -385,6 +394,18 @@ impl World {
                 (probe.transport().unwrap(), peer)
             }
         }
+    }
+
+    /// A stream of ours that is only read, what keeps it open, and who writes.
+    pub fn open_reading(&mut self) -> (StreamReader, Option<StreamWriter>, Feeder) {
+        if self.kind == Kind::Pipe {
+            let (reading, writing) = pipe();
+            let opening = self.net.read_pipe(reading).unwrap().open_stream();
+            return (self.block_on(opening).unwrap(), None, Feeder(Some(writing)));
+        }
+        let (reader, writer, peer) = self.open_stream();
+        let peer = std::os::fd::OwnedFd::from(peer);
+        (reader, Some(writer), Feeder(Some(peer.into())))
     }
 
     /// A stream of ours, and its peer.
@@ -402,6 +423,7 @@ impl World {
                 let (reader, writer) = self.block_on(adopted.open_stream()).unwrap();
                 (reader, writer, peer)
             }
+            Kind::Pipe => panic!("a pipe has one direction"),
             #[cfg(feature = "tls")]
             Kind::Tls => {
                 let (listener, addr) = listener();
@@ -456,6 +478,24 @@ impl World {
         let fds = self.log.fds.borrow();
         assert_eq!(fds.len(), 1);
         Owner(fds[0].1.upgrade().expect("what is registered is alive"))
+    }
+}
+
+/// Whoever writes to what we read: a socket or a pipe.
+pub struct Feeder(Option<std::fs::File>);
+
+impl Feeder {
+    pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.as_mut().expect("not ended").write_all(bytes)
+    }
+
+    /// We read the end.
+    pub fn end(&mut self) {
+        let Some(file) = self.0.take() else { return };
+        if rustix::net::shutdown(&file, rustix::net::Shutdown::Write).is_ok() {
+            // Our answer would find nobody.
+            self.0 = Some(file);
+        }
     }
 }
 
