@@ -84,6 +84,10 @@ impl<W: Deadline> Ladder<W> {
 
     /// The first entry. `update` may put an entry off, and says which are worth keeping.
     pub(crate) fn first(&mut self, update: impl FnMut(&mut Entry<W>) -> bool) -> Option<&Entry<W>> {
+        // A loop without timers asks before each wait.
+        if self.len == 0 {
+            return None;
+        }
         if self.run.is_empty() && self.early.is_empty() {
             self.refill(update);
         }
