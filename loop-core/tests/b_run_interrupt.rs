@@ -40,7 +40,9 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !Signal::INT.is_default() {
-        println!("skipped: whoever started this ignores SIGINT, as shells do for jobs in the background");
+        println!(
+            "skipped: whoever started this ignores SIGINT, as shells do for jobs in the background"
+        );
         return ExitCode::SUCCESS;
     }
     let mut failed = false;

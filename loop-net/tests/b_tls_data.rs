@@ -382,8 +382,7 @@ fn b_sfl_07_files_go_through_tls_by_the_fallback() {
             sender.write(b" after");
             sent
         });
-        world.turn();
-        assert!(!upper.is_reading());
+        world.until(|| !upper.is_reading());
         assert_eq!(upper.write(b"between"), WriteState::Closed);
         let busy = world.block_on(upper.send_file(SendFile::new(&file))).unwrap_err();
         assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
