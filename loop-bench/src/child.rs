@@ -1,8 +1,9 @@
 //! [`ServerProcess`]: a server that is another program.
 
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,32 +14,27 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server that runs on the peer's core, and is killed when this is dropped.
 pub(crate) struct ServerProcess {
-    child: Child,
+    child: Doomed,
     pub(crate) address: SocketAddr,
+    /// What is still to come, of one that says something.
+    output: Option<BufReader<ChildStdout>>,
 }
 
 impl ServerProcess {
+    /// Whether the system tells what [`processor`](Self::processor) asks for.
+    pub(crate) const TELLS_TIME: bool =
+        cfg!(any(target_os = "linux", target_os = "android", target_os = "freebsd"));
+
     /// Starts what `command` makes for a port that was free a moment ago, and waits until it listens there.
     pub(crate) fn start(command: impl FnOnce(u16) -> Command + Send) -> io::Result<Self> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let mut command = command(address.port());
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        // A child runs on the cores of the thread that starts it.
-        let starting = move || {
-            pin_peer();
-            command.spawn().map_err(|error| {
-                let program = command.get_program().display();
-                io::Error::new(error.kind(), format!("{program}: {error}"))
-            })
-        };
-        let started = thread::spawn(starting).join();
-        let child =
-            started.unwrap_or_else(|_panic| Err(io::Error::other("no thread to start in")))?;
-        let mut server = Self { child, address };
+        let mut server = Self { child: spawn(command)?, address, output: None };
         let begin = Instant::now();
         while let Err(error) = TcpStream::connect(address) {
-            if let Some(status) = server.child.try_wait()? {
-                return Err(io::Error::other(format!("the server ended: {status}")));
+            if let Some(status) = server.child.0.try_wait()? {
+                return Err(ended(status));
             }
             if begin.elapsed() > PATIENCE {
                 return Err(io::Error::new(error.kind(), format!("{address}: {error}")));
@@ -48,21 +44,89 @@ impl ServerProcess {
         Ok(server)
     }
 
+    /// Starts a program that chooses its port: its first line ends in the address. Its standard input stays open
+    /// as long as this.
+    pub(crate) fn announced(mut command: Command) -> io::Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = spawn(command)?;
+        let mut output = child.output()?;
+        let (line, output) = patiently(move || {
+            let mut line = String::new();
+            output.read_line(&mut line)?;
+            Ok((line, output))
+        })?;
+        let address = line.trim().rsplit(' ').next().and_then(|word| word.parse().ok());
+        match address {
+            Some(address) => Ok(Self { child, address, output: Some(output) }),
+            None => Err(io::Error::other(format!("the server said {line:?}, and not its address"))),
+        }
+    }
+
+    /// Ends one that was [announced](Self::announced) by ending its standard input; what it has said since.
+    pub(crate) fn finish(mut self) -> io::Result<String> {
+        let mut output = self.output.take().ok_or(io::ErrorKind::Unsupported)?;
+        drop(self.child.0.stdin.take());
+        let said = patiently(move || {
+            let mut said = String::new();
+            output.read_to_string(&mut said).map(|_| said)
+        })?;
+        // It has closed its output, as the last thing that it does.
+        let status = self.child.0.wait()?;
+        if status.success() { Ok(said) } else { Err(ended(status)) }
+    }
+
     /// The processor time that it has taken so far.
     ///
     /// # Errors
     /// `Unsupported` where the system has no clock of another process's time.
     pub(crate) fn processor(&self) -> io::Result<Duration> {
-        sys::processor_of(self.child.id())
+        sys::processor_of(self.child.0.id())
     }
 }
 
-impl Drop for ServerProcess {
+/// A process that is killed when this is dropped.
+struct Doomed(Child);
+
+impl Doomed {
+    fn output(&mut self) -> io::Result<BufReader<ChildStdout>> {
+        self.0.stdout.take().map(BufReader::new).ok_or(io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Drop for Doomed {
     fn drop(&mut self) {
         // One that has ended by itself is fine too.
-        _ = self.child.kill();
-        _ = self.child.wait();
+        _ = self.0.kill();
+        _ = self.0.wait();
     }
+}
+
+/// Starts it on the peer's core.
+fn spawn(mut command: Command) -> io::Result<Doomed> {
+    // A child runs on the cores of the thread that starts it.
+    let starting = move || {
+        pin_peer();
+        command.spawn().map(Doomed).map_err(|error| {
+            let program = command.get_program().display();
+            io::Error::new(error.kind(), format!("{program}: {error}"))
+        })
+    };
+    let started = thread::spawn(starting).join();
+    started.unwrap_or_else(|_panic| Err(io::Error::other("no thread to start in")))
+}
+
+fn ended(status: ExitStatus) -> io::Error {
+    io::Error::other(format!("the server ended: {status}"))
+}
+
+/// What `read` reads of a process. If it takes too long it is left behind, and ends when the process is killed.
+fn patiently<R: Send + 'static>(
+    read: impl FnOnce() -> io::Result<R> + Send + 'static,
+) -> io::Result<R> {
+    let (done, doing) = mpsc::channel();
+    drop(thread::spawn(move || _ = done.send(read())));
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the server says nothing");
+    doing.recv_timeout(PATIENCE).map_err(late)?
 }
 
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
@@ -102,6 +166,28 @@ mod tests {
     #[test]
     fn a_program_that_ends_is_not_waited_for() {
         let error = ServerProcess::start(|_port| Command::new("false")).err().unwrap();
+        assert!(error.to_string().starts_with("the server ended: "), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_says_something_else_is_no_server() {
+        let mut command = Command::new("echo");
+        command.arg("hello");
+        let error = ServerProcess::announced(command).err().unwrap();
+        assert_eq!(error.to_string(), r#"the server said "hello\n", and not its address"#);
+    }
+
+    #[test]
+    fn what_a_server_says_at_its_end_is_heard_and_a_failure_noticed() {
+        let shell = |last: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("echo at 127.0.0.1:7; read nothing; echo bye; {last}")]);
+            ServerProcess::announced(command).unwrap()
+        };
+        let server = shell("exit 0");
+        assert_eq!(server.address.to_string(), "127.0.0.1:7");
+        assert_eq!(server.finish().unwrap(), "bye\n");
+        let error = shell("exit 3").finish().unwrap_err();
         assert!(error.to_string().starts_with("the server ended: "), "{error}");
     }
 }

@@ -49,6 +49,7 @@
 
 mod bar;
 mod bring;
+mod c_source;
 mod child;
 mod client;
 mod compare;

@@ -22,6 +22,7 @@ pub struct Subject {
     name: String,
     round: Round,
     latencies: Option<Rc<RefCell<Latencies>>>,
+    is_elsewhere: bool,
 }
 
 impl Subject {
@@ -31,12 +32,17 @@ impl Subject {
         name: impl Into<String>,
         round: impl FnMut(u64) -> Result<Lap, Wrong> + 'static,
     ) -> Self {
-        Self { name: name.into(), round: Box::new(round), latencies: None }
+        Self { name: name.into(), round: Box::new(round), latencies: None, is_elsewhere: false }
     }
 
     /// The same; `latencies` is what the rounds record into. The warm-up's are thrown away.
     pub fn recording(self, latencies: Rc<RefCell<Latencies>>) -> Self {
         Self { latencies: Some(latencies), ..self }
+    }
+
+    /// The same; another process does its work, so the costs of this one say nothing of it and are left out.
+    pub fn elsewhere(self) -> Self {
+        Self { is_elsewhere: true, ..self }
     }
 
     /// Its name.
@@ -55,12 +61,12 @@ impl Subject {
     /// The same subject, slowed: after the measured part of each round it burns `percent` of that
     /// part's time, and owns up to it. To try out what finds regressions.
     pub fn slowed(self, percent: u32) -> Self {
-        let Self { name, mut round, latencies } = self;
+        let Self { name, mut round, latencies, is_elsewhere } = self;
         let round = Box::new(move |seed| {
             let lap = round(seed)?;
             Ok(Lap { elapsed: lap.elapsed + burn(lap.elapsed * percent / 100), ..lap })
         });
-        Self { name, round, latencies }
+        Self { name, round, latencies, is_elsewhere }
     }
 }
 
@@ -187,6 +193,7 @@ impl Contest {
             let (name, params) = (subject.name, Params::from(&self.params[..]));
             let row = Row::of(self.workload, name.clone(), params, "ns/op", rounds);
             match (wrong, row) {
+                (None, Some(row)) if subject.is_elsewhere => outcome.rows.push(row),
                 (None, Some(row)) => outcome.rows.push(Row {
                     processor: user
                         .iter()
@@ -261,6 +268,16 @@ mod tests {
         let outcome = Contest::new("w", &[("n", 10)], vec![subject]).run(&PLAN, &mut Rng::new(1));
         let summary = outcome.rows[0].summary;
         assert_eq!(summary, Summary { median: 2.0, min: 1.0, max: 3.0, samples: 3 });
+    }
+
+    #[test]
+    fn what_is_done_elsewhere_has_no_costs_here() {
+        let here = Subject::new("here", |_| Ok(lap(1, 1)));
+        let there = Subject::new("there", |_| Ok(lap(1, 1))).elsewhere().slowed(1);
+        let outcome = Contest::new("w", &[], vec![here, there]).run(&PLAN, &mut Rng::new(1));
+        let [here, there] = &outcome.rows[..] else { panic!("{outcome:?}") };
+        assert!(here.costs.user.is_some() && here.processor.len() == 3);
+        assert!(there.costs.is_empty() && there.processor.is_empty() && there.rounds.len() == 3);
     }
 
     #[test]

@@ -132,7 +132,9 @@ pub(super) fn run(args: &Args) -> Done {
     for contest in contests {
         let name = contest.workload();
         let mut outcome = contest.run_watched(&plan, &mut rng, |turn| progress.turn(name, turn));
-        for row in outcome.rows.iter_mut().filter(|_| args.counts) {
+        // What another process did would not be counted.
+        let counted = |row: &&mut Row| args.counts && !row.costs.is_empty();
+        for row in outcome.rows.iter_mut().filter(counted) {
             progress.say(&format!("{name}  {}: counting", row.subject));
             row.costs = counter.count(row);
         }

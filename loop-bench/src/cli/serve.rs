@@ -13,7 +13,7 @@ Examples:
   loop-bench serve-echo loop-net/epoll --listen 0.0.0.0:7777    on one machine
   loop-bench load 192.0.2.1:7777 --rate 50000                   on another")]
 pub(super) struct Args {
-    /// A subject of the workload `echo`
+    /// A subject of the workload `echo`, of those that are written in Rust
     #[arg(value_name = "SUBJECT")]
     subject: String,
     /// Serve by a task for each connection

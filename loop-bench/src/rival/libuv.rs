@@ -1,15 +1,19 @@
-//! libuv, by a small program in C that is built when it is first needed, if a compiler and libuv's headers
-//! are there.
+//! Iterations of libuv, by a small program in C.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
-use std::{env, fs, process};
 
+use crate::c_source::CSource;
 use crate::sample::{Lap, Wrong};
 
-const SOURCE: &str = include_str!("libuv_idle.c");
+const SOURCE: CSource = CSource {
+    name: "libuv-idle",
+    text: include_str!("../../c/libuv_idle.c"),
+    flags: &["-luv"],
+    package: "libuv1-dev",
+};
 
 /// The program.
 pub(crate) struct LibUv {
@@ -20,25 +24,8 @@ impl LibUv {
     /// It, or what is missing.
     pub(crate) fn get() -> Result<&'static Self, &'static str> {
         static BUILT: OnceLock<Result<LibUv, String>> = OnceLock::new();
-        BUILT.get_or_init(Self::build).as_ref().map_err(String::as_str)
-    }
-
-    /// Beside this program, where what is built belongs. Under another name first, for another run may
-    /// be doing the same.
-    fn build() -> Result<Self, String> {
-        let ours = env::current_exe().map_err(|error| error.to_string())?;
-        let named = |suffix: &str| ours.with_file_name(format!("libuv-idle{suffix}"));
-        let (source, new) =
-            (named(&format!("-{}.c", process::id())), named(&process::id().to_string()));
-        let compiled = fs::write(&source, SOURCE)
-            .map_err(|error| format!("{}: {error}", source.display()))
-            .and_then(|()| compile(&source, &new));
-        // What was compiled serves without it.
-        _ = fs::remove_file(&source);
-        compiled?;
-        let program = named("");
-        fs::rename(&new, &program).map_err(|error| format!("{}: {error}", program.display()))?;
-        Ok(Self { program })
+        let build = || SOURCE.compile().map(|program| Self { program });
+        BUILT.get_or_init(build).as_ref().map_err(String::as_str)
     }
 
     /// `n` iterations, in each of which one idle callback runs, with a descriptor watched.
@@ -52,16 +39,4 @@ impl LibUv {
         Wrong::unless_equal("iterations", ran, n)?;
         Ok(Lap { elapsed: Duration::from_nanos(took), ops: n })
     }
-}
-
-fn compile(source: &Path, program: &Path) -> Result<(), String> {
-    let mut command = Command::new("cc");
-    command.arg("-O2").arg("-o").arg(program).arg(source).arg("-luv");
-    let output = command.output().map_err(|error| format!("cc: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    let told = text.lines().find(|line| line.contains("error") || line.contains("cannot find"));
-    Err(format!("cc -luv: {}", told.unwrap_or("failed").trim()))
 }

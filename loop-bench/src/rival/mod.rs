@@ -9,6 +9,7 @@ pub(crate) mod calloop_idle;
 pub(crate) mod corrupting;
 pub(crate) mod delay_queue;
 pub(crate) mod echo_server;
+pub(crate) mod foreign;
 pub(crate) mod handle_queue;
 pub(crate) mod http;
 pub(crate) mod hub;

@@ -106,7 +106,7 @@ impl Workload {
             bars: &[],
             contests: echo::contests,
             derived: nothing,
-            probes: &[Probe { name: "echo/absent", run: |_plan| selectors::refused() }],
+            probes: &[Probe { name: "echo/absent", run: |_plan| echo::absences() }],
         },
         Self {
             name: "latency",
@@ -136,6 +136,10 @@ impl Workload {
 
     /// The contests of this family that `pattern` names: the family, or one member of it.
     pub fn contests(&self, plan: &Plan, pattern: &str) -> Vec<Contest> {
+        // Of the others nothing is asked: some look for programs, and compile what is not there yet.
+        if pattern.split('/').next() != Some(self.name) {
+            return Vec::new();
+        }
         let mut contests = (self.contests)(plan);
         contests.retain(|contest| pattern == self.name || pattern == contest.workload());
         contests

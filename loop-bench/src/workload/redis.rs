@@ -99,6 +99,7 @@ fn subject(
         };
         load.run(server.insert(running)).map(pick)
     })
+    .elsewhere()
 }
 
 #[derive(Clone, Copy)]

@@ -1,0 +1,97 @@
+//! Echo servers in C and Python: programs that say where they listen, and what they have echoed when their
+//! standard input has ended.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::c_source::CSource;
+use crate::child::ServerProcess;
+
+/// The floor, and three event loops.
+const IN_C: [CSource; 4] = [
+    CSource {
+        name: "epoll-c",
+        text: include_str!("../../c/epoll_echo.c"),
+        flags: &[],
+        package: "libc6-dev",
+    },
+    CSource {
+        name: "libuv",
+        text: include_str!("../../c/libuv_echo.c"),
+        flags: &["-luv"],
+        package: "libuv1-dev",
+    },
+    CSource {
+        name: "libevent",
+        text: include_str!("../../c/libevent_echo.c"),
+        flags: &["-levent"],
+        package: "libevent-dev",
+    },
+    CSource {
+        name: "libev",
+        text: include_str!("../../c/libev_echo.c"),
+        // Its macros look at one struct as another.
+        flags: &["-fno-strict-aliasing", "-lev"],
+        package: "libev-dev",
+    },
+];
+
+/// The modules, each with how to get it.
+const IN_PYTHON: [(&str, &str); 2] =
+    [("asyncio", "apt-get install python3"), ("uvloop", "python3 -m pip install uvloop")];
+const PYTHON_SOURCE: &str = include_str!("../../python/echo.py");
+
+/// How to start a server.
+#[derive(Clone)]
+pub(crate) struct Launch {
+    program: PathBuf,
+    arguments: Vec<&'static str>,
+}
+
+impl Launch {
+    /// Starts it and waits until it listens.
+    pub(crate) fn start(&self) -> io::Result<ServerProcess> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        ServerProcess::announced(command)
+    }
+}
+
+/// Ends a server; the bytes that it has echoed.
+pub(crate) fn finish(server: ServerProcess) -> io::Result<u64> {
+    let said = server.finish()?;
+    let count = said.trim().strip_prefix("echoed ").and_then(|count| count.parse().ok());
+    count.ok_or_else(|| io::Error::other(format!("the server's last words: {said:?}")))
+}
+
+/// Each server by its name: how to start it, or what is missing and how to get it. The first call compiles.
+pub(crate) fn echo_servers() -> &'static [(&'static str, Result<Launch, String>)] {
+    static FOUND: OnceLock<Vec<(&str, Result<Launch, String>)>> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let in_c = IN_C.iter().map(|source| {
+            let program = source.compile();
+            (source.name, program.map(|program| Launch { program, arguments: vec![] }))
+        });
+        let in_python = IN_PYTHON.iter().map(|&(module, how)| (module, python(module, how)));
+        let servers = in_c.chain(in_python);
+        if ServerProcess::TELLS_TIME {
+            return servers.collect();
+        }
+        let why = "this system does not tell another process's time";
+        servers.map(|(name, _)| (name, Err(why.to_owned()))).collect()
+    })
+}
+
+fn python(module: &'static str, how: &str) -> Result<Launch, String> {
+    let output = Command::new("python3").args(["-c", &format!("import {module}")]).output();
+    let output =
+        output.map_err(|error| format!("python3: {error}; try apt-get install python3"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let told = text.lines().last().unwrap_or("failed");
+        return Err(format!("python3: {told}; try {how}"));
+    }
+    Ok(Launch { program: "python3".into(), arguments: vec!["-c", PYTHON_SOURCE, module] })
+}
