@@ -693,6 +693,90 @@ fn c8_a_deadline_asks_and_the_value_of_a_body_that_swallows_counts() {
     assert!(cleans_up.take_result().unwrap().unwrap().is_err());
 }
 
+/// Until `limit`; then `loser` is dropped with no further poll.
+async fn dropped_after<F: Future>(limit: Duration, loser: F) {
+    let mut loser = Some(Box::pin(loser));
+    let mut limit = pin!(sleep(limit));
+    poll_fn(move |cx| {
+        if limit.as_mut().poll(cx).is_ready() {
+            loser = None;
+            return Poll::Ready(());
+        }
+        loser.as_mut().map_or(Poll::Pending, |loser| loser.as_mut().poll(cx).map(drop))
+    })
+    .await;
+}
+
+#[test]
+fn c8_a_deadline_cuts_no_clean_up_short_outside_its_scope() {
+    type Scope = Pin<Box<dyn Future<Output = ()>>>;
+    // The scope has part in the cancel when its time is up, and leaves the cancel behind when it ends.
+    let scopes: [fn() -> Scope; 4] = [
+        // It is dropped in the step in which its time is up.
+        || Box::pin(dropped_after(5 * MS, timeout(5 * MS, protect(sleep(8 * MS))))),
+        || Box::pin(dropped_after(6 * MS, timeout(5 * MS, protect(sleep(8 * MS))))),
+        // It passes the cancel on: after what is protected, or at once.
+        || Box::pin(async { _ = timeout(5 * MS, protect(sleep(8 * MS))).await }),
+        || Box::pin(async { _ = timeout(5 * MS, on_cancel(pending::<()>(), sleep(8 * MS))).await }),
+    ];
+    for scope in scopes {
+        let (mut event_loop, clock) = virtual_loop();
+        let trace = Trace::new();
+        let log = trace.clone();
+        let cleanup = async move {
+            sleep(10 * MS).await;
+            log.push("cleaned");
+        };
+        let task = event_loop.spawn(both(on_cancel(pending::<()>(), cleanup), scope()));
+        turn(&mut event_loop);
+        task.cancel_with("outer");
+        turns(&mut event_loop, 2);
+        for _ in 0..10 {
+            assert!(!task.is_done());
+            clock.advance(MS);
+            turns(&mut event_loop, 4);
+        }
+        assert_eq!(trace.take(), ["cleaned"]);
+        assert_eq!(reason(&task).as_deref(), Some("outer"));
+    }
+}
+
+#[test]
+fn c8_what_a_scope_was_propagated_ends_nobody_outside_it() {
+    let (mut event_loop, clock) = virtual_loop();
+    let trace = Trace::new();
+    let log = trace.clone();
+    let outside = async move {
+        for _ in 0..2 {
+            catch_cancelled(pending::<()>()).await.unwrap_err().swallow();
+            log.push("swallowed");
+        }
+        pending::<()>().await;
+    };
+    let inside = async {
+        catch_cancelled(pending::<()>()).await.unwrap_err().swallow();
+        // The deadline's: it stands, and waits for what is protected.
+        on_cancel(pending::<()>(), ready(())).await;
+    };
+    let scope = timeout(5 * MS, both(protect(sleep(8 * MS)), inside));
+    let task = event_loop.spawn(both(outside, dropped_after(6 * MS, scope)));
+    turn(&mut event_loop);
+    task.cancel();
+    turns(&mut event_loop, 2);
+    assert_eq!(trace.take(), ["swallowed"]);
+    for _ in 0..6 {
+        assert_eq!(trace.len(), 0);
+        clock.advance(MS);
+        turns(&mut event_loop, 4);
+    }
+    // What was protected comes back undecided: who was not asked is, and then it is over.
+    assert_eq!(trace.take(), ["swallowed"]);
+    assert!(!task.is_done());
+    task.cancel();
+    turns(&mut event_loop, 2);
+    assert!(task.is_cancelled());
+}
+
 #[test]
 fn c11_counts_and_uncancel() {
     let mut event_loop = new_loop();

@@ -254,7 +254,7 @@ impl Here {
     /// Passes a request outward, to be dropped by whoever acts on it. Until then nobody is to ask this node: it
     /// acts no more.
     pub(crate) fn pass(&self, mut request: Request) {
-        request.stands = true;
+        request.set_stands(true);
         {
             let mut tree = self.tree.borrow_mut();
             tree.node_mut(self.node).live = false;

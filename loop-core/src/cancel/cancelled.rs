@@ -31,11 +31,11 @@ pub struct Cancelled {
 impl Cancelled {
     /// Makes the request that ended a catch point the enclosing node's business.
     pub(super) fn issue(here: &Here, mut request: Request) -> Self {
-        request.stands = false;
+        request.set_stands(false);
         let token = {
             let mut tree = here.tree.borrow_mut();
             let home = tree.node(here.node).parent;
-            tree.issue(home, request.round)
+            tree.issue(home, request.round())
         };
         Cancelled {
             loop_id: here.inner.id,
@@ -83,7 +83,7 @@ impl Cancelled {
                 && tree.is_below(tree.current, target.index)
         });
         let reason = self.request.reason.clone();
-        self.request.stands = inside;
+        self.request.set_stands(inside);
         self.give_back();
         // Carried out of what was asked to end: the code that propagates wants to end all the same.
         if !inside {
@@ -166,10 +166,9 @@ pub(super) fn raise(reason: Option<Arc<str>>) {
         let mut tree = tree.borrow_mut();
         let round = tree.next_round();
         let current = tree.current;
-        tree.give_back(
-            current,
-            Request { target: ROOT, round, since: round, stands: true, reason },
-        );
+        let mut request = Request::new(ROOT, round, reason);
+        request.set_stands(true);
+        tree.give_back(current, request);
     }
     attend(&inner, task);
 }

@@ -48,17 +48,20 @@ impl Tree {
 
     /// Asks the innermost live catch points below a node, or the node itself if there are none.
     fn hand_down(&mut self, start: u32, request: &Request, delivery: &mut Delivery) {
+        let round = request.round();
         let mut stack = vec![start];
         while let Some(index) = stack.pop() {
             // What a group asks itself is not what others ask it: they wait for its children (C9).
             let own = request.target == self.id(index);
             let node = self.node_mut(index);
             if !own {
-                node.round = node.round.max(request.round);
+                node.round = node.round.max(round);
             }
             let innermost = node.barrier || node.act.is_some();
             if innermost || !self.push_below(index, &mut stack) {
-                self.act(index, Request { stands: false, ..request.clone() }, delivery);
+                let mut request = request.clone();
+                request.set_stands(false);
+                self.act(index, request, delivery);
             }
         }
     }
@@ -122,18 +125,16 @@ impl Tree {
             }
             let Some((_, index)) = heap.pop() else { break };
             let Some(request) = self.node_mut(index).back.take() else { continue };
-            if !self.has(request.target) {
-                continue;
-            }
+            let Some(request) = self.alive(request) else { continue };
             let request = self.open(index, request);
             if self.node(index).act.is_some() {
                 self.act(index, request, delivery);
                 continue;
             }
-            let settled =
-                self.node(index).marked == 0 && !self.waits_for_token(index, request.round);
+            let round = request.round();
+            let settled = self.node(index).marked == 0 && !self.waits_for_token(index, round);
             let unasked = match settled {
-                true => self.unasked_below(index, request.round),
+                true => self.unasked_below(index, round),
                 false => Vec::new(),
             };
             for point in &unasked {
@@ -142,7 +143,7 @@ impl Tree {
             match (settled, unasked.is_empty()) {
                 (true, true) => self.act(index, request, delivery),
                 // The points that were asked now have it.
-                (true, false) if !request.stands => {}
+                (true, false) if !request.stands() => {}
                 _ => {
                     self.node_mut(index).back = Some(request);
                     waiting.push(index);

@@ -46,7 +46,7 @@ pub(crate) struct Request {
     /// Who asks, and is ended by it: the root, or a scope.
     pub(super) target: NodeId,
     /// Requests are numbered as they are handed down. A later one does not wait for the clean-ups of
-    /// earlier ones (C6).
+    /// earlier ones (C6). See [`round`](Self::round).
     pub(super) round: u64,
     /// The round whose reason it has: of several requests that became one, the first one's stays.
     pub(super) since: u64,
@@ -54,6 +54,41 @@ pub(crate) struct Request {
     /// point below may take it over.
     pub(super) stands: bool,
     pub(super) reason: Option<Arc<str>>,
+    /// What a scope further in asked, and became one with this. It is that scope's own business: it
+    /// counts inside that scope, and is left behind there (C8).
+    pub(super) inner: Option<Box<Request>>,
+}
+
+impl Request {
+    pub(super) fn new(target: NodeId, round: u64, reason: Option<Arc<str>>) -> Self {
+        Request { target, round, since: round, stands: false, reason, inner: None }
+    }
+
+    /// The latest round in it.
+    pub(super) fn round(&self) -> u64 {
+        self.inner.as_ref().map_or(self.round, |inner| self.round.max(inner.round()))
+    }
+
+    pub(super) fn stands(&self) -> bool {
+        self.stands || self.inner.as_ref().is_some_and(|inner| inner.stands())
+    }
+
+    pub(super) fn set_stands(&mut self, stands: bool) {
+        self.stands = stands;
+        if let Some(inner) = &mut self.inner {
+            inner.set_stands(stands);
+        }
+    }
+
+    /// What is left of it without the targets that `keep` refuses.
+    pub(super) fn retain(mut self, keep: &impl Fn(NodeId) -> bool) -> Option<Self> {
+        let inner = self.inner.take().and_then(|inner| inner.retain(keep));
+        if !keep(self.target) {
+            return inner;
+        }
+        self.inner = inner.map(Box::new);
+        Some(self)
+    }
 }
 
 /// A node. Siblings are linked: tens of thousands of them are no rarity, and any may leave.

@@ -166,8 +166,12 @@ impl Tree {
         }
     }
 
-    /// A request comes back to a node from below.
-    pub(super) fn give_back(&mut self, index: u32, request: Request) {
+    /// A request comes back to a node from below. What scopes asked that it has left, or that are gone,
+    /// is no part of it any more.
+    pub(super) fn give_back(&mut self, index: u32, mut request: Request) {
+        let around = |scope: NodeId| self.has(scope) && self.is_below(index, scope.index);
+        let inner = request.inner.take().and_then(|inner| inner.retain(&around));
+        request.inner = inner.map(Box::new);
         let back = self.node_mut(index).back.take();
         if back.is_none() {
             self.backs.push(index);
@@ -181,28 +185,44 @@ impl Tree {
         if own.is_none() {
             self.asking.push(id.index);
         }
-        let request = Request { target: id, round: 0, since: 0, stands: false, reason };
-        self.node_mut(id.index).own = self.merge(own, request);
+        self.node_mut(id.index).own = self.merge(own, Request::new(id, 0, reason));
+    }
+
+    /// What is left of a request without targets that have ended.
+    pub(super) fn alive(&self, request: Request) -> Option<Request> {
+        request.retain(&|target| self.has(target))
     }
 
     /// Requests that have not been delivered are one, with the outermost target and its reason (C6,
     /// C8). One whose target has ended is none.
     pub(super) fn merge(&self, first: Option<Request>, second: Request) -> Option<Request> {
-        let second = Some(second).filter(|request| self.has(request.target));
-        let first = first.filter(|request| self.has(request.target));
-        let (Some(first), Some(second)) = (&first, &second) else { return first.or(second) };
-        let depth = |request: &Request| self.depth(request.target.index);
-        let (outer, inner) = match (depth(first), first.since) <= (depth(second), second.since) {
+        match (first.and_then(|first| self.alive(first)), self.alive(second)) {
+            (Some(first), Some(second)) => Some(self.join(first, second)),
+            (first, second) => first.or(second),
+        }
+    }
+
+    /// Two requests as one. O(depth) for each scope that has part in it.
+    fn join(&self, first: Request, second: Request) -> Request {
+        let order = |request: &Request| (self.depth(request.target.index), request.since);
+        let (mut outer, inner) = match order(&first) <= order(&second) {
             true => (first, second),
             false => (second, first),
         };
-        let mut merged = outer.clone();
-        if merged.reason.is_none() && inner.target == outer.target {
-            merged.reason = inner.reason.clone();
-        }
-        merged.round = first.round.max(second.round);
-        merged.stands = first.stands || second.stands;
-        Some(merged)
+        let further_in = if inner.target == outer.target {
+            outer.round = outer.round.max(inner.round);
+            outer.stands |= inner.stands;
+            outer.reason = outer.reason.or(inner.reason);
+            inner.inner
+        } else {
+            let inside = self.is_below(inner.target.index, outer.target.index);
+            inside.then(|| Box::new(inner))
+        };
+        outer.inner = match (outer.inner.take(), further_in) {
+            (Some(one), Some(other)) => Some(Box::new(self.join(*one, *other))),
+            (one, other) => one.or(other),
+        };
+        outer
     }
 
     /// Marks a node: it acts when it is polled next. Gives the waker to see to that.
@@ -224,7 +244,7 @@ impl Tree {
     pub(super) fn unmark(&mut self, index: u32) -> Option<Request> {
         let act = self.node_mut(index).act.take()?;
         self.count(index, |node| node.marked -= 1);
-        Some(act).filter(|request| self.has(request.target))
+        self.alive(act)
     }
 
     /// Makes a barrier hold a request: whoever is above waits, whatever the round.

@@ -59,8 +59,7 @@ pub fn hand_down_own(state: &mut State<'_>, which: (usize, u64, u32), round: u32
             if *own && deadline.is_some_and(|(_, order)| order == which.2) {
                 // Once: an order of zero is never found again.
                 *deadline = Some((u64::MAX, 0));
-                let request =
-                    Request { target: *depth, round, since: round, stands: false, reason: None };
+                let request = Request::new(*depth, round, None);
                 if point.act.is_some() || !ask_below(body, &request) {
                     merge(&mut point.act, request);
                 }
@@ -71,8 +70,7 @@ pub fn hand_down_own(state: &mut State<'_>, which: (usize, u64, u32), round: u32
         State::Group { body, deadline, own, point, depth, .. } => {
             if *own && deadline.is_some_and(|(_, order)| order == which.2) {
                 *deadline = Some((u64::MAX, 0));
-                let request =
-                    Request { target: *depth, round, since: round, stands: false, reason: None };
+                let request = Request::new(*depth, round, None);
                 let body = body.as_mut().filter(|_| point.act.is_none());
                 if !body.is_some_and(|body| ask_below(body, &request)) {
                     merge(&mut point.act, request);
@@ -92,26 +90,26 @@ pub fn ask_below(state: &mut State<'_>, request: &Request) -> bool {
     match state {
         State::Catch { point: Point { live: false, .. }, .. } => false,
         State::Catch { body, point, .. } => {
-            point.round = point.round.max(request.round);
+            point.round = point.round.max(request.round());
             if point.act.is_some() || !ask_below(body, request) {
-                merge(&mut point.act, Request { stands: false, ..request.clone() });
+                merge(&mut point.act, request.clone().standing(false));
             }
             true
         }
         State::Protect { body, open: true, .. } => ask_below(body, request),
         State::Protect { point: Point { live: false, .. }, .. } => false,
         State::Protect { point, .. } => {
-            point.round = point.round.max(request.round);
-            merge(&mut point.act, Request { stands: false, ..request.clone() });
+            point.round = point.round.max(request.round());
+            merge(&mut point.act, request.clone().standing(false));
             true
         }
         State::Scope { body, .. } => ask_below(body, request),
         State::Group { point: Point { live: false, .. }, .. } => false,
         State::Group { body, point, .. } => {
-            point.round = point.round.max(request.round);
+            point.round = point.round.max(request.round());
             let body = body.as_mut().filter(|_| point.act.is_none());
             if !body.is_some_and(|body| ask_below(body, request)) {
-                merge(&mut point.act, Request { stands: false, ..request.clone() });
+                merge(&mut point.act, request.clone().standing(false));
             }
             true
         }
@@ -123,12 +121,12 @@ pub fn ask_below(state: &mut State<'_>, request: &Request) -> bool {
 pub fn ask_unasked(state: &mut State<'_>, request: &Request) -> bool {
     match state {
         State::Catch { point: Point { live: false, .. }, .. } => false,
-        State::Catch { body, point, .. } if point.round >= request.round => {
+        State::Catch { body, point, .. } if point.round >= request.round() => {
             ask_unasked(body, request)
         }
-        State::Protect { point, open: false, .. } if point.round >= request.round => false,
+        State::Protect { point, open: false, .. } if point.round >= request.round() => false,
         State::Group { point: Point { live: false, .. }, .. } => false,
-        State::Group { body, point, .. } if point.round >= request.round => {
+        State::Group { body, point, .. } if point.round >= request.round() => {
             body.as_mut().is_some_and(|body| ask_unasked(body, request))
         }
         State::Group { .. } => ask_below(state, request),
@@ -152,7 +150,7 @@ pub fn is_undecided(state: &mut State<'_>, round: u32) -> bool {
                 || body.as_mut().is_some_and(|body| is_undecided(body, round))
         }
         State::Cleaning { cleanup, request, .. } => {
-            request.as_ref().is_some_and(|request| request.round >= round)
+            request.as_ref().is_some_and(|request| request.round() >= round)
                 || is_undecided(cleanup, round)
         }
         state => parts(state).into_iter().any(|part| is_undecided(part, round)),
@@ -166,13 +164,13 @@ pub fn settle_point(
     back: &mut Option<Request>,
     env: &mut Env<'_>,
 ) -> Option<Request> {
-    if is_undecided(body, request.round) {
+    if is_undecided(body, request.round()) {
         *back = Some(request);
         return None;
     }
     if ask_unasked(body, &request) {
         env.moved = true;
-        if request.stands {
+        if request.stands() {
             *back = Some(request);
         }
         return None;
@@ -213,8 +211,8 @@ pub fn settle(state: &mut State<'_>, env: &mut Env<'_>) -> Vec<Request> {
                 return Vec::new();
             }
             match settle_point(body, request, &mut point.back, env) {
-                Some(request) if request.target == *depth => point.act = Some(request),
-                Some(request) => return vec![request],
+                Some(request) if request.target() == *depth => point.act = Some(request),
+                Some(request) => return request.out_of(*depth).into_iter().collect(),
                 None => {}
             }
             Vec::new()
@@ -254,7 +252,7 @@ pub fn discard<'p>(state: State<'p>, env: &mut Env<'p>) -> Vec<Request> {
         }
         State::Cleaning { cleanup, request, .. } => {
             let mut requests = discard(*cleanup, env);
-            requests.extend(request.map(|request| Request { stands: false, ..request }));
+            requests.extend(request.map(|request| request.standing(false)));
             requests
         }
         State::Catch { body, point, .. } => {
@@ -271,8 +269,7 @@ pub fn discard<'p>(state: State<'p>, env: &mut Env<'p>) -> Vec<Request> {
         State::Scope { body, point, depth, .. } => {
             let mut requests = discard(*body, env);
             requests.extend([point.act, point.back].into_iter().flatten());
-            requests.retain(|request| request.target != depth);
-            requests
+            requests.into_iter().filter_map(|request| request.out_of(depth)).collect()
         }
         // C10: what was awaited is asked.
         State::Child(_, task) => {
@@ -289,8 +286,7 @@ pub fn discard<'p>(state: State<'p>, env: &mut Env<'p>) -> Vec<Request> {
                 env.groups[group].over = true;
             }
             requests.extend([point.act, point.back, held].into_iter().flatten());
-            requests.retain(|request| request.target != depth);
-            requests
+            requests.into_iter().filter_map(|request| request.out_of(depth)).collect()
         }
     }
 }

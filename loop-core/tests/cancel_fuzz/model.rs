@@ -154,7 +154,7 @@ impl<'p> Env<'p> {
         if let Some(reason) = self.tasks[self.current].asked.take() {
             self.round += 1;
             let round = self.round;
-            let request = Request { target: 0, round, since: round, stands: false, reason };
+            let request = Request::new(0, round, reason);
             if !started || !ask_below(body, &request) {
                 return Some(Ended::Cancelled(request.reason));
             }

@@ -24,7 +24,7 @@ pub fn poll<'p>(state: &mut State<'p>, back: &mut Option<Request>, env: &mut Env
                 env.round += 1;
                 let round = env.round;
                 let reason = Some(format!("raised by {number}"));
-                merge(back, Request { target: 0, round, since: round, stands: true, reason });
+                merge(back, Request::new(0, round, reason).standing(true));
             }
             return false;
         }
@@ -59,9 +59,9 @@ pub fn poll<'p>(state: &mut State<'p>, back: &mut Option<Request>, env: &mut Env
             let request = request.take().unwrap();
             match decision {
                 Decision::Swallow => {}
-                Decision::DropUndecided => merge(back, Request { stands: false, ..request }),
+                Decision::DropUndecided => merge(back, request.standing(false)),
                 Decision::Propagate => {
-                    merge(back, Request { stands: true, ..request });
+                    merge(back, request.standing(true));
                     return false;
                 }
             }
@@ -109,9 +109,9 @@ pub fn poll_catch<'p>(
     if let Some(request) = point.act.take() {
         // C3: the future is dropped; what comes back with that is part of the request.
         take(body, &mut point.back, env);
-        let mut caught = Some(Request { stands: false, ..request });
+        let mut caught = Some(request.standing(false));
         point.back.take().into_iter().for_each(|request| merge(&mut caught, request));
-        let caught = caught.map(|request| Request { stands: false, ..request });
+        let caught = caught.map(|request| request.standing(false));
         env.note(format!("{number} caught {:?}", caught.as_ref().unwrap().reason.as_deref()));
         let cleanup = Box::new(start(cleanup, *depth));
         let (number, decision) = (*number, *decision);
@@ -146,10 +146,11 @@ pub fn poll_scope<'p>(
             let mut request = Some(request);
             point.back.take().into_iter().for_each(|back| merge(&mut request, back));
             let request = request.unwrap();
-            if request.target != *depth {
+            if request.target() != *depth {
                 // C8: a deadline turns nobody else's request into its own.
                 *outranked = true;
-                merge(back, Request { stands: true, ..request });
+                let outer = request.out_of(*depth).unwrap();
+                merge(back, outer.standing(true));
                 return false;
             }
             false
@@ -162,7 +163,7 @@ pub fn poll_scope<'p>(
                 }
                 return false;
             }
-            let left = point.back.take().filter(|request| request.target != *depth);
+            let left = point.back.take().and_then(|request| request.out_of(*depth));
             left.into_iter().for_each(|request| merge(back, request));
             true
         }
@@ -195,7 +196,7 @@ pub fn poll_group<'p>(
         let mut request = Some(request);
         point.back.take().into_iter().for_each(|back| merge(&mut request, back));
         let request = request.unwrap();
-        if request.target != *depth {
+        if request.target() != *depth {
             merge(held, request);
         }
         env.end_group(group, None);
@@ -221,12 +222,13 @@ pub fn poll_group<'p>(
             env.moved = true;
             // It waits to be dropped, and is asked no more.
             (*outranked, point.live) = (true, false);
-            merge(back, Request { stands: true, ..request });
+            let outer = request.out_of(*depth).unwrap();
+            merge(back, outer.standing(true));
             return false;
         }
     }
     let left = [point.back.take(), held.take()].into_iter().flatten();
-    left.filter(|request| request.target != *depth).for_each(|request| merge(back, request));
+    left.filter_map(|request| request.out_of(*depth)).for_each(|request| merge(back, request));
     let outcome = if *value && failed.is_empty() { Ok(()) } else { Err(failed) };
     env.note(format!("{number} group {outcome:?}"));
     *state = State::Done;

@@ -1,17 +1,48 @@
 //! What the model knows of a program that runs.
 
+use std::collections::BTreeMap;
+
 use crate::program::{Decision, Program, Task};
 
 /// A request. Targets are told apart by how far out they are: of those around a given place, no two are
 /// equally far.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// 0 for the task, else the depth of the scope.
-    pub target: usize,
-    pub round: u32,
-    pub since: u32,
-    pub stands: bool,
+    /// Who asks: 0 for the task, else the depth of the scope; in which round, and whether it stands.
+    asks: BTreeMap<usize, (u32, bool)>,
+    since: u32,
     pub reason: Option<String>,
+}
+
+impl Request {
+    pub fn new(target: usize, round: u32, reason: Option<String>) -> Self {
+        Request { asks: BTreeMap::from([(target, (round, false))]), since: round, reason }
+    }
+
+    /// The outermost that asks.
+    pub fn target(&self) -> usize {
+        *self.asks.keys().next().unwrap()
+    }
+
+    pub fn round(&self) -> u32 {
+        self.asks.values().map(|(round, _)| *round).max().unwrap()
+    }
+
+    pub fn stands(&self) -> bool {
+        self.asks.values().any(|(_, stands)| *stands)
+    }
+
+    /// As it is once it was propagated, or with `false` while nobody waits for it.
+    pub fn standing(mut self, stands: bool) -> Self {
+        self.asks.values_mut().for_each(|ask| ask.1 = stands);
+        self
+    }
+
+    /// C8: outside a scope what that asked is no part of it.
+    pub fn out_of(mut self, scope: usize) -> Option<Self> {
+        self.asks.remove(&scope);
+        Some(self).filter(|request| !request.asks.is_empty())
+    }
 }
 
 /// C6, C8: one request, with the outermost target and its reason.
@@ -19,13 +50,16 @@ pub fn merge(slot: &mut Option<Request>, new: Request) {
     *slot = Some(match slot.take() {
         None => new,
         Some(old) => {
-            let (round, stands) = (old.round.max(new.round), old.stands || new.stands);
-            let new_wins = (new.target, new.since) < (old.target, old.since);
+            let new_wins = (new.target(), new.since) < (old.target(), old.since);
             let (mut merged, other) = if new_wins { (new, old) } else { (old, new) };
-            if other.target == merged.target && merged.reason.is_none() {
+            if other.target() == merged.target() && merged.reason.is_none() {
                 merged.reason = other.reason;
             }
-            Request { round, stands, ..merged }
+            for (target, (round, stands)) in other.asks {
+                let ask = merged.asks.entry(target).or_default();
+                *ask = (ask.0.max(round), ask.1 || stands);
+            }
+            merged
         }
     });
 }
