@@ -18,6 +18,7 @@ pub struct Task<'p> {
     pub end: Option<Option<Option<String>>>,
     /// The group that it is in, and whether it fails there.
     pub member: Option<(usize, bool)>,
+    pub failed: bool,
 }
 
 impl<'p> Task<'p> {
@@ -31,6 +32,7 @@ impl<'p> Task<'p> {
             back: None,
             end: None,
             member: None,
+            failed: false,
         }
     }
 
@@ -125,14 +127,18 @@ impl<'p> Env<'p> {
         match cancelled {
             Some(Ended::Cancelled(reason)) => self.end_cancelled(current, reason),
             Some(Ended::Itself) => match self.tasks[current].member {
-                Some((group, true)) => {
+                // One that fails tells its group, and ends in its next step.
+                Some((group, true)) if !self.tasks[current].failed => {
+                    self.moved = true;
+                    self.tasks[current].failed = true;
+                    self.tasks[current].back = back;
                     if !self.groups[group].over {
                         let number = self.tasks[current].number;
                         self.groups[group].errors.push(number);
                         self.end_group(group, Some(current));
                     }
-                    self.end(current, Some(None));
                 }
+                Some((_, true)) => self.end(current, Some(None)),
                 _ => self.end(current, back.map(|request| request.reason)),
             },
             None => self.tasks[current].back = back,
