@@ -2,15 +2,42 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
 use crate::pin::pin_peer;
 
 /// A program that does not listen after so long never will.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How to start a server that says where it listens.
+#[derive(Clone)]
+pub(crate) struct Launch {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<String>,
+}
+
+impl Launch {
+    /// Starts it and waits until it listens.
+    pub(crate) fn start(&self) -> io::Result<ServerProcess> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        ServerProcess::announced(command)
+    }
+}
+
+/// A program of this workspace, by its path below `target/<profile>`, where the present one lies, or its tests in `deps`.
+///
+/// # Errors
+/// That it is not there, in words.
+pub(crate) fn built(path: &str) -> Result<PathBuf, String> {
+    let here = env::current_exe().map_err(|error| error.to_string())?;
+    let mut paths = here.ancestors().skip(1).take(2).map(|folder| folder.join(path));
+    paths.find(|path| path.is_file()).ok_or_else(|| format!("{path} is not built"))
+}
 
 /// A server that runs on the peer's core, and is killed when this is dropped.
 pub(crate) struct ServerProcess {
@@ -24,6 +51,9 @@ impl ServerProcess {
     /// Whether the system tells what [`processor`](Self::processor) asks for.
     pub(crate) const TELLS_TIME: bool =
         cfg!(any(target_os = "linux", target_os = "android", target_os = "freebsd"));
+
+    /// The same of [`resident`](Self::resident).
+    pub(crate) const TELLS_MEMORY: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
     /// Starts what `command` makes for a port that was free a moment ago, and waits until it listens there.
     pub(crate) fn start(command: impl FnOnce(u16) -> Command + Send) -> io::Result<Self> {
@@ -81,6 +111,19 @@ impl ServerProcess {
     /// `Unsupported` where the system has no clock of another process's time.
     pub(crate) fn processor(&self) -> io::Result<Duration> {
         sys::processor_of(self.child.0.id())
+    }
+
+    /// The memory that it holds now, in bytes: by its page tables, for the counters that the kernel keeps are rough.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub(crate) fn resident(&self) -> io::Result<u64> {
+        let path = format!("/proc/{}/smaps_rollup", self.child.0.id());
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{path}: {error}"));
+        let text = fs::read_to_string(&path).map_err(named)?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Rss:")?.strip_suffix("kB"));
+        let kilobytes = line.and_then(|count| count.trim().parse::<u64>().ok());
+        Ok(kilobytes.ok_or_else(|| named(io::ErrorKind::InvalidData.into()))? * 1_024)
     }
 }
 

@@ -74,6 +74,11 @@ impl Lap {
         (Self { elapsed: start.elapsed(), ops }, result)
     }
 
+    /// For a contest that [measures](crate::Contest::measuring) bytes: `bytes` in the place of nanoseconds.
+    pub fn of_bytes(bytes: u64, ops: u64) -> Self {
+        Self { elapsed: Duration::from_nanos(bytes), ops }
+    }
+
     /// The two laps as one.
     pub fn plus(self, other: Self) -> Self {
         Self { elapsed: self.elapsed + other.elapsed, ops: self.ops + other.ops }

@@ -91,6 +91,7 @@ pub struct Contest {
     workload: &'static str,
     params: Vec<(&'static str, u64)>,
     subjects: Vec<Subject>,
+    unit: &'static str,
 }
 
 impl Contest {
@@ -100,7 +101,13 @@ impl Contest {
         params: &[(&'static str, u64)],
         subjects: Vec<Subject>,
     ) -> Self {
-        Self { workload, params: params.to_vec(), subjects }
+        Self { workload, params: params.to_vec(), subjects, unit: "ns/op" }
+    }
+
+    /// The same, in another unit than nanoseconds, `bytes`: each nanosecond of a lap stands for one, and a row tells how
+    /// many there are to an operation.
+    pub fn measuring(self, unit: &'static str) -> Self {
+        Self { unit, ..self }
     }
 
     /// Lets one more subject take part.
@@ -191,7 +198,7 @@ impl Contest {
         for (subject, score) in self.subjects.into_iter().zip(scores) {
             let Score { rounds, user, system, wrong } = score;
             let (name, params) = (subject.name, Params::from(&self.params[..]));
-            let row = Row::of(self.workload, name.clone(), params, "ns/op", rounds);
+            let row = Row::of(self.workload, name.clone(), params, self.unit, rounds);
             match (wrong, row) {
                 (None, Some(row)) if subject.is_elsewhere => outcome.rows.push(row),
                 (None, Some(row)) => outcome.rows.push(Row {
@@ -268,6 +275,14 @@ mod tests {
         let outcome = Contest::new("w", &[("n", 10)], vec![subject]).run(&PLAN, &mut Rng::new(1));
         let summary = outcome.rows[0].summary;
         assert_eq!(summary, Summary { median: 2.0, min: 1.0, max: 3.0, samples: 3 });
+    }
+
+    #[test]
+    fn what_is_not_time_bears_its_unit() {
+        let subject = Subject::new("a", |_| Ok(Lap::of_bytes(4_096, 2)));
+        let contest = Contest::new("w", &[], vec![subject]).measuring("bytes");
+        let row = contest.run(&PLAN, &mut Rng::new(1)).rows.remove(0);
+        assert_eq!((&*row.unit, row.summary.median), ("bytes", 2_048.0));
     }
 
     #[test]

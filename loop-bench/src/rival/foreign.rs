@@ -2,12 +2,11 @@
 //! standard input has ended.
 
 use std::io;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::c_source::CSource;
-use crate::child::ServerProcess;
+use crate::child::{Launch, ServerProcess};
 
 /// The floor, and three event loops.
 const IN_C: [CSource; 4] = [
@@ -43,22 +42,6 @@ const IN_PYTHON: [(&str, &str); 2] =
     [("asyncio", "apt-get install python3"), ("uvloop", "python3 -m pip install uvloop")];
 const PYTHON_SOURCE: &str = include_str!("../../python/echo.py");
 
-/// How to start a server.
-#[derive(Clone)]
-pub(crate) struct Launch {
-    program: PathBuf,
-    arguments: Vec<&'static str>,
-}
-
-impl Launch {
-    /// Starts it and waits until it listens.
-    pub(crate) fn start(&self) -> io::Result<ServerProcess> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.arguments);
-        ServerProcess::announced(command)
-    }
-}
-
 /// Ends a server; the bytes that it has echoed.
 pub(crate) fn finish(server: ServerProcess) -> io::Result<u64> {
     let said = server.finish()?;
@@ -93,5 +76,6 @@ fn python(module: &'static str, how: &str) -> Result<Launch, String> {
         let told = text.lines().last().unwrap_or("failed");
         return Err(format!("python3: {told}; try {how}"));
     }
-    Ok(Launch { program: "python3".into(), arguments: vec!["-c", PYTHON_SOURCE, module] })
+    let arguments = ["-c", PYTHON_SOURCE, module].map(str::to_owned).to_vec();
+    Ok(Launch { program: "python3".into(), arguments })
 }

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use super::load::Load;
 use super::selectors;
-use crate::child::ServerProcess;
+use crate::child::{Launch, ServerProcess};
 use crate::finding::Finding;
 use crate::rival::echo_server::{EchoServer, Serve};
-use crate::rival::foreign::{self, Launch};
-use crate::rival::{corrupting, loop_net, loop_selector, mio, tokio};
+use crate::rival::{corrupting, foreign, loop_net, loop_selector, mio, tokio};
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
 const CONNECTIONS: usize = 64;

@@ -3,6 +3,7 @@
 mod echo;
 mod handles;
 mod http;
+mod idle;
 mod latency;
 mod load;
 mod ping_pong;
@@ -115,6 +116,14 @@ impl Workload {
             contests: latency::contests,
             derived: nothing,
             probes: &[],
+        },
+        Self {
+            name: "idle",
+            about: "echo servers with connections that say nothing: memory, the resident bytes of one",
+            bars: &[],
+            contests: idle::contests,
+            derived: nothing,
+            probes: &[Probe { name: "idle/absent", run: |_plan| idle::absences() }],
         },
         Self {
             name: "redis",

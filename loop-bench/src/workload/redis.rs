@@ -1,14 +1,13 @@
 //! The key-value server of loop-net's examples beside `redis-server`, under `redis-benchmark`.
 
-use std::env;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use crate::bar::Bar;
-use crate::child::ServerProcess;
+use crate::child::{ServerProcess, built};
 use crate::finding::Finding;
 use crate::rival::loop_selector;
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
@@ -69,12 +68,8 @@ fn programs() -> Result<PathBuf, String> {
             return Err(format!("{program} is not installed; {how}"));
         }
     }
-    // Programs lie in `target/<profile>`, their tests in `deps` below that, examples beside those.
-    let here = env::current_exe().map_err(|error| error.to_string())?;
-    let path = |folder: &Path| folder.join("examples/redis_server");
-    let found = here.ancestors().skip(1).take(2).map(path).find(|path| path.is_file());
-    let how = "cargo build --release -p loop-net --example redis_server";
-    found.ok_or_else(|| format!("the example is not built; try {how}"))
+    let how = "try cargo build --release -p loop-net --example redis_server";
+    built("examples/redis_server").map_err(|error| format!("{error}; {how}"))
 }
 
 fn redis_server(port: u16) -> Command {

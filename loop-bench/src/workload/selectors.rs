@@ -183,7 +183,7 @@ fn reason_against(subject: &str, n: usize, ready: usize) -> Option<String> {
 }
 
 /// How many files this process may have open, after the limit was raised as far as it goes.
-fn open_files() -> usize {
+pub(super) fn open_files() -> usize {
     static LIMIT: OnceLock<usize> = OnceLock::new();
     *LIMIT.get_or_init(|| {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
