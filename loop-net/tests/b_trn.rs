@@ -9,8 +9,8 @@ use std::net::TcpStream;
 use std::rc::Rc;
 
 use common::{
-    Hook, Probe, Trace, World, block, fill, for_each_backend, for_each_socket, for_each_stream,
-    is_open, listener, reset, text,
+    Hook, Kind, Probe, Trace, World, block, fill, for_each_backend, for_each_socket,
+    for_each_stream, is_open, listener, reset, text,
 };
 use loop_core::Interest;
 use loop_net::{NetError, Protocol, Transport, WriteState};
@@ -372,7 +372,10 @@ fn b_trn_12_vectored_writes_are_repeated_writes() {
             transport.write_all_vectored(&[&big[..], &[], b"end"]);
             written += big.len() + 3;
         }
-        assert_eq!(transport.write_all_vectored(&[b"-", b"!"]), WriteState::Full);
+        let state = transport.write_all_vectored(&[b"-", b"!"]);
+        // A TLS peer has a thread that reads, so its socket may have room again.
+        let is_full = matches!(world.kind, Kind::Tcp | Kind::Unix);
+        assert!(state == WriteState::Full || !is_full && state == WriteState::Open, "{state:?}");
         assert_eq!(probe.trace.take(), ["made", "pause"]);
         let got = world.read(&mut peer, written + 2);
         assert_eq!(&got[got.len() - 5..], b"end-!");
