@@ -18,27 +18,19 @@
 //!   machine moves less and which does not see who waits.
 //! - What moved by less than five percent is never flagged: the layout of a program in memory does that.
 
-use std::collections::BTreeMap;
+mod change;
+mod judgement;
+mod pair;
+
 use std::fmt;
 
+use self::change::percent;
+use self::judgement::MEASURES;
+use self::pair::is_same;
 use crate::results::Results;
-use crate::row::Row;
-use crate::stats::{Summary, median};
 
-/// What moved by less is not worth a flag, as a logarithm.
-const LEAST: f64 = 0.05;
-
-/// The chance that a comparison of two runs of the same program flags anything.
-const FALSE_ALARM: f64 = 1e-3;
-
-/// No noise is less than this, whatever a few rows say.
-const LEAST_NOISE: f64 = 0.01;
-
-/// Single rows stray further than the normal distribution knows: their limits are so much wider.
-const TAILS: f64 = 1.4;
-
-/// So many independent rows a subject's rows are worth at most: they share the program and the day.
-const INDEPENDENT: usize = 4;
+pub use self::change::Change;
+pub use self::judgement::Judgement;
 
 /// Two runs, compared.
 #[derive(Clone, Debug)]
@@ -51,135 +43,6 @@ pub struct Comparison {
     pub fresh: Vec<String>,
     /// What makes the comparison doubtful.
     pub warnings: Vec<String>,
-}
-
-/// Two runs, compared by one measure.
-#[derive(Clone, Debug)]
-pub struct Judgement {
-    /// `time` or `processor time`.
-    pub measure: &'static str,
-    /// Each row that both runs have, in the order of the newer.
-    pub rows: Vec<Change>,
-    /// Each subject, over all of its rows.
-    pub subjects: Vec<Change>,
-    /// The change of all rivals alike, which is the machine's: a logarithm.
-    pub drift: f64,
-    /// What a row moves by chance: a standard deviation, as a logarithm.
-    pub noise: f64,
-}
-
-/// A row, or a subject, in two runs.
-#[derive(Clone, Debug)]
-pub struct Change {
-    /// The workload with its parameters; empty for a subject over all of its rows.
-    pub contest: String,
-    /// Whose.
-    pub subject: String,
-    /// How many rows it speaks for.
-    pub rows: usize,
-    /// The logarithm of the ratio of the newer cost to the older: above 0, slower.
-    pub change: f64,
-    /// What the change would have to exceed to be flagged.
-    pub limit: f64,
-}
-
-impl Change {
-    /// Whether it is slower, beyond noise.
-    pub fn is_slower(&self) -> bool {
-        self.change > self.limit
-    }
-
-    /// Whether it is faster, beyond noise.
-    pub fn is_faster(&self) -> bool {
-        -self.change > self.limit
-    }
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { contest, subject, rows, change, limit } = self;
-        if contest.is_empty() {
-            write!(f, "{subject}, {rows} rows")?;
-        } else {
-            write!(f, "{contest}  {subject}")?;
-        }
-        write!(f, ": {:+.1} % (noise: up to {:.1} %)", percent(*change), percent(*limit))
-    }
-}
-
-fn percent(logarithm: f64) -> f64 {
-    logarithm.exp_m1() * 100.0
-}
-
-/// What is compared: a name, and the rounds.
-type Measure = (&'static str, fn(&Row) -> &[f64]);
-
-const MEASURES: [Measure; 2] =
-    [("time", |row| &row.rounds), ("processor time", |row| &row.processor)];
-
-impl Judgement {
-    fn of((measure, rounds): Measure, old: &Results, new: &Results) -> Self {
-        let pairs: Vec<Pair> = new
-            .rows
-            .iter()
-            .filter(|row| !row.derived)
-            .filter_map(|row| Pair::of(row, old, new, rounds))
-            .collect();
-        let drift = drift(&pairs);
-        let noise = strays(&pairs, drift).unwrap_or(0.0).max(LEAST_NOISE);
-
-        let mut families: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
-        pairs.iter().for_each(|pair| families.entry(pair.row.family()).or_default().push(pair));
-        let usual = |pairs: Vec<&Pair>| {
-            let told: Vec<f64> = pairs.iter().map(|pair| pair.noise).collect();
-            let strays = strays(pairs.iter().copied(), drift).unwrap_or(0.0);
-            median(&told).unwrap_or(0.0).max(strays).max(noise)
-        };
-        let families: BTreeMap<&str, f64> =
-            families.into_iter().map(|(family, pairs)| (family, usual(pairs))).collect();
-        let limit = |noise: f64, of: usize| {
-            // Rows and subjects, by each measure.
-            let judged = 2 * MEASURES.len() * of;
-            LEAST.max(noise * deviations(FALSE_ALARM / judged as f64))
-        };
-        let rows: Vec<Change> = pairs
-            .iter()
-            .map(|pair| Change {
-                contest: format!("{}{}", pair.row.workload, pair.row.params),
-                subject: pair.row.subject.clone(),
-                rows: 1,
-                change: pair.change(drift),
-                limit: if pair.is_apart {
-                    limit(TAILS * pair.noise.max(families[pair.row.family()]), pairs.len())
-                } else {
-                    f64::INFINITY
-                },
-            })
-            .collect();
-
-        let mut of_subject: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
-        pairs.iter().for_each(|pair| of_subject.entry(&pair.row.subject).or_default().push(pair));
-        let count = of_subject.len();
-        let subjects = of_subject.into_iter().map(|(subject, pairs)| {
-            let changes: Vec<f64> = pairs.iter().map(|pair| pair.change(drift)).collect();
-            let worth = pairs.len().min(INDEPENDENT) as f64;
-            // A median of several is known worse than a mean, by a quarter. Of one or two it is
-            // no better than a row, which is judged as such.
-            let limit = match pairs.len() {
-                0..3 => f64::INFINITY,
-                _ => limit(1.25 * noise / worth.sqrt(), count),
-            };
-            let change = median(&changes).unwrap_or(0.0);
-            let (contest, subject, rows) = (String::new(), subject.to_owned(), pairs.len());
-            Change { contest, subject, rows, change, limit }
-        });
-
-        Self { measure, subjects: subjects.collect(), rows, drift, noise }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Change> {
-        self.subjects.iter().chain(&self.rows)
-    }
 }
 
 impl Comparison {
@@ -252,136 +115,6 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// A row in both runs.
-struct Pair<'a> {
-    row: &'a Row,
-    /// The change by the least round, and by the rounds relative to the rivals: logarithms.
-    by_least: f64,
-    by_rivals: Option<f64>,
-    /// The standard error of the change that the rounds tell of.
-    noise: f64,
-    /// Whether all rounds of one run are above all of the other's.
-    is_apart: bool,
-}
-
-impl<'a> Pair<'a> {
-    fn of(
-        row: &'a Row,
-        old: &'a Results,
-        new: &'a Results,
-        rounds: fn(&Row) -> &[f64],
-    ) -> Option<Self> {
-        let before = old.rows.iter().find(|other| is_same(row, other))?;
-        let least = |row: &Row| Some(Summary::of(rounds(row))?.min).filter(|min| *min > 0.0);
-        let by_least = (least(row)? / least(before)?).ln();
-        let relative = |run: &Results, row: &Row| relative_to_rivals(run, row, rounds);
-        let (is, was) = (relative(new, row), relative(old, before));
-        let by_rivals =
-            is.as_ref().zip(was.as_ref()).and_then(|(is, was)| Some(median(is)? - median(was)?));
-        let spread = |relative: Option<&Vec<f64>>, row: &Row| {
-            let plain = standard_error(&logarithms(rounds(row)));
-            relative.map_or(plain, |relative| standard_error(relative).min(plain))
-        };
-        let noise = spread(is.as_ref(), row).hypot(spread(was.as_ref(), before));
-        let is_apart = match (&is, &was) {
-            (Some(is), Some(was)) => are_apart(is, was),
-            _ => are_apart(rounds(row), rounds(before)),
-        };
-        Some(Self { row, by_least, by_rivals, noise, is_apart })
-    }
-
-    /// The smaller of the two changes, if they agree in direction.
-    fn change(&self, drift: f64) -> f64 {
-        let by_least = self.by_least - drift;
-        match self.by_rivals {
-            None => by_least,
-            Some(by_rivals) if by_rivals.signum() != by_least.signum() => 0.0,
-            Some(by_rivals) => by_rivals.abs().min(by_least.abs()).copysign(by_least),
-        }
-    }
-}
-
-fn is_same(a: &Row, b: &Row) -> bool {
-    a.is_beside(b) && a.subject == b.subject && a.unit == b.unit
-}
-
-fn logarithms(rounds: &[f64]) -> Vec<f64> {
-    rounds.iter().map(|round| round.max(f64::MIN_POSITIVE).ln()).collect()
-}
-
-/// Each round's logarithm less the median of the rivals' in the same round; `None` if there are no
-/// other rivals.
-fn relative_to_rivals(run: &Results, row: &Row, rounds: fn(&Row) -> &[f64]) -> Option<Vec<f64>> {
-    let rivals: Vec<Vec<f64>> = run
-        .rows
-        .iter()
-        .filter(|rival| rival.is_beside(row) && !rival.is_ours() && rival.subject != row.subject)
-        .map(|rival| logarithms(rounds(rival)))
-        .collect();
-    let relative = |(index, round): (usize, f64)| {
-        let of_round: Vec<f64> =
-            rivals.iter().filter_map(|rival| rival.get(index)).copied().collect();
-        Some(round - median(&of_round)?)
-    };
-    logarithms(rounds(row)).into_iter().enumerate().map(relative).collect()
-}
-
-/// Of the median of `samples`, from their median distance to it; of three or fewer from their range.
-fn standard_error(samples: &[f64]) -> f64 {
-    let Some(middle) = median(samples) else { return 0.0 };
-    let distances: Vec<f64> = samples.iter().map(|sample| (sample - middle).abs()).collect();
-    let deviation = if samples.len() <= 3 {
-        // The range of three normal samples is 1.69 standard deviations, on the average.
-        let max = samples.iter().copied().fold(f64::MIN, f64::max);
-        let min = samples.iter().copied().fold(f64::MAX, f64::min);
-        (max - min) / 1.69
-    } else {
-        1.4826 * median(&distances).unwrap_or(0.0)
-    };
-    1.25 * deviation / (samples.len() as f64).sqrt()
-}
-
-/// The median of the rivals' changes, each rival's being the median of its rows: if one of them has changed, the
-/// others are in the middle. Of fewer than three rivals none can be told from the machine.
-fn drift(pairs: &[Pair<'_>]) -> f64 {
-    let mut rivals: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for pair in pairs.iter().filter(|pair| !pair.row.is_ours()) {
-        rivals.entry(&pair.row.subject).or_default().push(pair.by_least);
-    }
-    let changes: Vec<f64> = rivals.values().filter_map(|changes| median(changes)).collect();
-    if changes.len() < 3 { 0.0 } else { median(&changes).unwrap_or(0.0) }
-}
-
-fn are_apart(one: &[f64], other: &[f64]) -> bool {
-    match (Summary::of(one), Summary::of(other)) {
-        (Some(one), Some(other)) => !one.overlaps(&other),
-        _ => false,
-    }
-}
-
-/// The standard deviation of what moved and should not have, by the median of the distances: of the rivals,
-/// for they have not changed, or of all, if that is less: one of few rivals may have changed.
-fn strays<'a>(pairs: impl IntoIterator<Item = &'a Pair<'a>> + Clone, drift: f64) -> Option<f64> {
-    let distance = |pair: &Pair| {
-        let by_least = (pair.by_least - drift).abs();
-        pair.by_rivals.map_or(by_least, |by_rivals| by_rivals.abs().min(by_least))
-    };
-    let all: Vec<f64> = pairs.clone().into_iter().map(distance).collect();
-    let rivals = pairs.into_iter().filter(|pair| !pair.row.is_ours());
-    let rivals: Vec<f64> = rivals.map(distance).collect();
-    let all = median(&all)?;
-    Some(1.4826 * median(&rivals).map_or(all, |rivals| rivals.min(all)))
-}
-
-/// How many standard deviations above the mean a normal value lies with a probability of `tail`.
-/// Source: Abramowitz and Stegun, 26.2.23; off by 0.00045 at most.
-fn deviations(tail: f64) -> f64 {
-    let t = (-2.0 * tail.ln()).sqrt();
-    let over = 2.515_517 + t * (0.802_853 + t * 0.010_328);
-    let under = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
-    t - over / under
-}
-
 fn missing(from: &Results, other: &Results) -> Vec<String> {
     let rows = from.rows.iter().filter(|row| !row.derived);
     rows.filter(|row| !other.rows.iter().any(|known| is_same(row, known)))
@@ -418,6 +151,7 @@ mod tests {
     use crate::machine::Machine;
     use crate::results::RunInfo;
     use crate::rng::Rng;
+    use crate::row::Row;
 
     const SUBJECTS: [&str; 6] = ["loop-x/epoll", "loop-x/poll", "loop-y", "std", "tokio", "mio"];
 
@@ -534,12 +268,5 @@ mod tests {
         let text = Comparison::of(&old, &new).to_string();
         assert!(text.contains("only in the older: family0/w n=0  loop-x/epoll"), "{text}");
         assert!(text.contains("CAUTION the plan differs: full, quick"), "{text}");
-    }
-
-    #[test]
-    fn deviations_of_the_normal_distribution() {
-        for (tail, expected) in [(0.5, 0.0), (0.158_655, 1.0), (0.001_35, 3.0), (2.866_5e-7, 5.0)] {
-            assert!((deviations(tail) - expected).abs() < 1e-3, "{tail}");
-        }
     }
 }

@@ -6,6 +6,7 @@ mod futures_io;
 mod lines;
 mod protocol;
 mod reader;
+mod search;
 #[cfg(feature = "tokio-io")]
 mod tokio_io;
 mod wake;

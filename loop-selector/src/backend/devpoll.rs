@@ -172,6 +172,7 @@ impl Backend for DevpollSelector {
             };
             events.extend(registry.event(token, readiness(answer.revents)));
             if answer.revents & POLLNVAL != 0 {
+                // The kernel may have forgotten it first.
                 let _ = kernel.write(&[remove(answer.fd)]);
                 registry.set_interest(token, None)?;
             }
