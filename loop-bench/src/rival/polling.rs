@@ -4,7 +4,7 @@
 //! This is the last version whose registration can be called without `unsafe`, which this crate does
 //! not have. Version 3 makes the same system calls: five a wait, and one for each event.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -49,7 +49,12 @@ impl Waiting for Polling {
 
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
         self.events.clear();
-        self.poller.wait(&mut self.events, timeout)?;
+        // The tearing down of another subject's ring may interrupt it.
+        while let Err(error) = self.poller.wait(&mut self.events, timeout) {
+            if error.kind() != ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
         for event in &self.events {
             let Some((source, interest)) = &self.sources[event.key] else { continue };
             self.poller.modify(&**source, *interest)?;
