@@ -33,7 +33,10 @@ static void on_connection(int epoll, struct connection *one) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    (void)argv;
+    if (argc > 1)
+        return printf("cc %s\n", __VERSION__) < 0;
     struct epoll_event ready[256];
     struct connection input = {.fd = STDIN_FILENO}, listener = {.fd = listening()};
     int epoll = epoll_create1(EPOLL_CLOEXEC);

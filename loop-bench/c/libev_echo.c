@@ -40,7 +40,10 @@ static void on_input(struct ev_loop *loop, ev_io *input, int events) {
         ev_break(loop, EVBREAK_ALL);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    (void)argv;
+    if (argc > 1)
+        return printf("libev %d.%d\n", ev_version_major(), ev_version_minor()) < 0;
     struct ev_loop *loop = ev_default_loop(EVFLAG_AUTO);
     ev_io listener, input;
     check(loop != NULL, "ev_default_loop");

@@ -40,7 +40,10 @@ static void on_input(evutil_socket_t fd, short what, void *base) {
         check(event_base_loopbreak(base) == 0, "event_base_loopbreak");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    (void)argv;
+    if (argc > 1)
+        return printf("libevent %s\n", event_get_version()) < 0;
     struct event_base *base = event_base_new();
     check(base != NULL && signal(SIGPIPE, SIG_IGN) != SIG_ERR, "event_base_new");
     struct event *input = event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_input, base);

@@ -67,7 +67,10 @@ static void on_input(uv_stream_t *input, ssize_t length, const uv_buf_t *data) {
         uv_stop(input->loop);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    (void)argv;
+    if (argc > 1)
+        return printf("libuv %s\n", uv_version_string()) < 0;
     uv_loop_t *loop = uv_default_loop();
     uv_tcp_t listener;
     uv_pipe_t input;

@@ -1,4 +1,5 @@
-"""An echo server on asyncio, or with the argument `uvloop` on that; by a protocol, their fastest way."""
+"""An echo server on asyncio, or with the argument `uvloop` on that; by a protocol, their fastest way. With a
+second argument, their versions."""
 
 import asyncio
 import sys
@@ -43,8 +44,13 @@ async def main():
     print(f"echoed {echoed}", flush=True)
 
 
-if sys.argv[1:] == ["uvloop"]:
+version = f"python {sys.version.split()[0]}"
+if sys.argv[1] == "uvloop":
     import uvloop
 
+    version = f"uvloop {uvloop.__version__} ({version})"
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
-asyncio.run(main())
+if sys.argv[2:]:
+    print(version)
+else:
+    asyncio.run(main())

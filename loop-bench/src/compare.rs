@@ -149,9 +149,9 @@ mod tests {
 
     use super::*;
     use crate::machine::Machine;
-    use crate::results::RunInfo;
     use crate::rng::Rng;
     use crate::row::Row;
+    use crate::run_info::RunInfo;
 
     const SUBJECTS: [&str; 6] = ["loop-x/epoll", "loop-x/poll", "loop-y", "std", "tokio", "mio"];
 

@@ -42,7 +42,7 @@
 //! - [`Bar`], [`Verdict`]: what ought to come out, and whether it did;
 //! - [`Probe`], [`Finding`]: what is not found out by timing rounds;
 //! - [`Counter`]: instructions, allocations, system calls and memory, counted;
-//! - [`Machine`], [`RunInfo`], [`Pins`]: where and how it was measured;
+//! - [`Machine`], [`foreign_versions`], [`RunInfo`], [`Pins`]: where and how it was measured;
 //! - [`Workload`]: what there is to run.
 
 #![forbid(unsafe_code)]
@@ -59,16 +59,19 @@ mod finding;
 mod html;
 mod human;
 mod latency;
+mod line;
 mod machine;
 mod markdown;
 mod meter;
 mod params;
 mod pin;
+mod recorder;
 mod results;
 mod rival;
 mod rng;
 mod round;
 mod row;
+mod run_info;
 mod sample;
 mod stats;
 mod text;
@@ -83,14 +86,18 @@ pub use counts::{Counter, rounds_alone};
 pub use finding::{Finding, Probe};
 pub use html::html;
 pub use latency::{Latencies, Schedule};
+pub use line::{Line, WrongAnswer};
 pub use machine::Machine;
 pub use markdown::markdown;
 pub use params::Params;
 pub use pin::Pins;
-pub use results::{Line, ReadError, Recorder, Results, RunInfo, WrongAnswer};
+pub use recorder::Recorder;
+pub use results::{ReadError, Results};
+pub use rival::foreign::foreign_versions;
 pub use rng::Rng;
 pub use round::{Lap, Plan, Wrong};
 pub use row::{Costs, Row};
+pub use run_info::RunInfo;
 pub use sample::{Contest, Outcome, Subject, Turn};
 pub use stats::{Ratio, Summary};
 pub use text::contest_lines;

@@ -1,5 +1,6 @@
 //! [`Machine`]: where the numbers come from.
 
+use std::ffi::OsStr;
 use std::process::Command;
 use std::{env, fmt, fs, thread};
 
@@ -35,7 +36,7 @@ pub struct Machine {
     /// This project's selectors: which would be chosen, and why those that cannot be had cannot.
     #[serde(default)]
     pub selectors: Vec<String>,
-    /// Name and version of each rival that is built in.
+    /// Name and version of each rival that is built in, and of the others that took part.
     #[serde(default)]
     pub versions: Vec<String>,
 }
@@ -47,7 +48,7 @@ impl Machine {
             cpu: cpu().unwrap_or_else(unknown),
             cores: thread::available_parallelism().map_or(1, usize::from),
             kernel: kernel().unwrap_or_else(unknown),
-            rustc: line_of(&env::var("RUSTC").unwrap_or("rustc".into()), &["--version"])
+            rustc: line_of(env::var("RUSTC").unwrap_or("rustc".into()), &["--version"])
                 .unwrap_or_else(unknown),
             profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
             governor: first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -140,7 +141,7 @@ fn first_line(path: &str) -> Option<String> {
 }
 
 /// The first line that a program prints.
-pub(crate) fn line_of(program: &str, args: &[&str]) -> Option<String> {
+pub(crate) fn line_of(program: impl AsRef<OsStr>, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let line = text.lines().next()?.trim();

@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::machine::Machine;
-    use crate::results::RunInfo;
+    use crate::run_info::RunInfo;
 
     #[test]
     fn losses_come_first() {

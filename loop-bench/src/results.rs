@@ -1,236 +1,14 @@
-//! [`Results`]: what a run found, and the file that keeps it: one JSON object a line.
+//! [`Results`]: what a run found, read from the file that keeps it: one JSON object a line.
 
 use std::fmt;
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use crate::bar::Verdict;
 use crate::finding::Finding;
-use crate::machine::{Machine, line_of};
-use crate::params::Params;
-use crate::pin::Pins;
-use crate::round::Plan;
-use crate::row::{Costs, Row};
-use crate::stats::Summary;
-
-/// How a run was done: the second line of its file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunInfo {
-    /// The version of `loop-bench`.
-    pub version: String,
-    /// When it began, in UTC.
-    pub date: String,
-    /// What repeats it.
-    pub seed: u64,
-    /// Smaller sizes and fewer rounds.
-    pub quick: bool,
-    /// Counted rounds of each subject.
-    pub rounds: usize,
-    /// The cores of the server and of the rest, `0,1`, or `none`.
-    pub pins: String,
-}
-
-impl RunInfo {
-    /// Of a run that begins now.
-    pub fn new(plan: &Plan, pins: Option<Pins>) -> Self {
-        Self {
-            version: env!("CARGO_PKG_VERSION").into(),
-            date: line_of("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]).unwrap_or_default(),
-            seed: plan.seed,
-            quick: plan.quick,
-            rounds: plan.rounds(),
-            pins: pins.map_or_else(|| "none".into(), |pins| pins.to_string()),
-        }
-    }
-}
-
-impl fmt::Display for RunInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, rounds, pins, .. } = self;
-        write!(f, "seed {seed}, {rounds} rounds, cores {pins}")
-    }
-}
-
-/// One line of a file.
-#[derive(Debug)]
-pub enum Line {
-    /// The first: where.
-    Machine(Machine),
-    /// The second: how.
-    Run(RunInfo),
-    /// A result.
-    Row(Row),
-    /// What a probe found, or a bar's verdict.
-    Finding(Finding),
-    /// An answer that was wrong.
-    Wrong(WrongAnswer),
-}
-
-/// An answer that was wrong: its subject has no row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WrongAnswer {
-    /// The workload's full name.
-    #[serde(rename = "wrong")]
-    pub workload: String,
-    /// Whose it was.
-    pub subject: String,
-    /// What was wrong.
-    pub why: String,
-}
-
-/// A row as it is written. What follows from the rounds is written too, for those who read the file
-/// with other tools, and not read back.
-#[derive(Serialize, Deserialize)]
-struct RowLine {
-    workload: String,
-    subject: String,
-    #[serde(default)]
-    params: Params,
-    unit: String,
-    #[serde(skip_deserializing)]
-    median: f64,
-    #[serde(skip_deserializing)]
-    min: f64,
-    #[serde(skip_deserializing)]
-    max: f64,
-    rounds: Vec<f64>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    processor: Vec<f64>,
-    #[serde(default, skip_serializing_if = "Costs::is_empty")]
-    costs: Costs,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    curve: Vec<(f64, f64)>,
-    #[serde(default, skip_serializing_if = "is_false")]
-    derived: bool,
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-#[derive(Serialize, Deserialize)]
-struct NotMeasuredLine {
-    not_measured: String,
-    why: String,
-}
-
-impl Line {
-    /// The line as JSON, without a line end.
-    pub fn to_json(&self) -> String {
-        match self {
-            Self::Machine(machine) => json(&Wrapped { machine: Some(machine), run: None }),
-            Self::Run(run) => json(&Wrapped { machine: None, run: Some(run) }),
-            Self::Row(row) => json(&RowLine::from(row)),
-            Self::Finding(Finding::Held(verdict)) => {
-                json(&Verdict { ratio: thousandths(verdict.ratio), ..verdict.clone() })
-            }
-            Self::Finding(Finding::NotMeasured { what, why }) => {
-                json(&NotMeasuredLine { not_measured: what.clone(), why: why.clone() })
-            }
-            Self::Wrong(wrong) => json(wrong),
-        }
-    }
-
-    /// Reads one line; `Err` says what is wrong with it.
-    fn parse(text: &str) -> Result<Self, String> {
-        let value: Value = read(text)?;
-        let object = value.as_object().ok_or("this is no object")?;
-        let has = |key| object.contains_key(key);
-        if has("machine") {
-            return field(&value["machine"]).map(Self::Machine);
-        }
-        if has("run") {
-            return field(&value["run"]).map(Self::Run);
-        }
-        if has("workload") {
-            return read::<RowLine>(text)?.into_row().map(Self::Row);
-        }
-        if has("bar") {
-            return read(text).map(|verdict| Self::Finding(Finding::Held(verdict)));
-        }
-        if has("not_measured") {
-            let NotMeasuredLine { not_measured: what, why } = read(text)?;
-            return Ok(Self::Finding(Finding::NotMeasured { what, why }));
-        }
-        if has("wrong") {
-            return read(text).map(Self::Wrong);
-        }
-        let keys: Vec<_> = object.keys().map(String::as_str).collect();
-        Err(format!("no line has the names {}", keys.join(", ")))
-    }
-}
-
-#[derive(Serialize)]
-struct Wrapped<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    machine: Option<&'a Machine>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<&'a RunInfo>,
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("strings and numbers can be written")
-}
-
-/// From the text and not from a [`Value`], which would forget the order of the parameters.
-fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    // It counts the lines of what it is given, which is one.
-    let tell =
-        |error: serde_json::Error| error.to_string().replace("at line 1 column", "at column");
-    serde_json::from_str(text).map_err(tell)
-}
-
-fn field<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
-    T::deserialize(value).map_err(|error| error.to_string())
-}
-
-/// More digits than that are noise.
-fn thousandths(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
-}
-
-impl From<&Row> for RowLine {
-    fn from(row: &Row) -> Self {
-        let Summary { median, min, max, samples: _ } = row.summary;
-        Self {
-            workload: row.workload.to_string(),
-            subject: row.subject.clone(),
-            params: row.params.clone(),
-            unit: row.unit.to_string(),
-            median: thousandths(median),
-            min: thousandths(min),
-            max: thousandths(max),
-            rounds: row.rounds.iter().copied().map(thousandths).collect(),
-            processor: row.processor.iter().copied().map(thousandths).collect(),
-            costs: row.costs,
-            curve: row.curve.clone(),
-            derived: row.derived,
-        }
-    }
-}
-
-impl RowLine {
-    fn into_row(self) -> Result<Row, String> {
-        if !self
-            .rounds
-            .iter()
-            .chain(&self.processor)
-            .all(|round| round.is_finite() && *round >= 0.0)
-        {
-            return Err("a round took less than no time".into());
-        }
-        let Self {
-            workload, subject, params, unit, rounds, processor, costs, curve, derived, ..
-        } = self;
-        let row = Row::of(workload, subject, params, unit, rounds).ok_or("a row has no rounds")?;
-        Ok(Row { processor, costs, curve, derived, ..row })
-    }
-}
+use crate::line::{Line, WrongAnswer};
+use crate::machine::Machine;
+use crate::row::Row;
+use crate::run_info::RunInfo;
 
 /// All that a file holds.
 #[derive(Clone, Debug)]
@@ -291,39 +69,6 @@ impl Results {
     }
 }
 
-/// Writes a file line by line, so that a run that is ended has written what it measured.
-#[derive(Debug)]
-pub struct Recorder {
-    file: Option<(PathBuf, fs::File)>,
-}
-
-impl Recorder {
-    /// Writes to `path`, which is emptied, or to nothing.
-    ///
-    /// # Errors
-    /// If the file cannot be made; the error names it.
-    pub fn create(path: Option<&Path>) -> io::Result<Self> {
-        let create = |path: &Path| {
-            let file = fs::File::create(path).map_err(|error| named(path, &error))?;
-            Ok::<_, io::Error>((path.to_owned(), file))
-        };
-        Ok(Self { file: path.map(create).transpose()? })
-    }
-
-    /// Writes a line.
-    ///
-    /// # Errors
-    /// If that fails; the error names the file.
-    pub fn write(&mut self, line: &Line) -> io::Result<()> {
-        let Some((path, file)) = &mut self.file else { return Ok(()) };
-        writeln!(file, "{}", line.to_json()).map_err(|error| named(path, &error))
-    }
-}
-
-fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
 /// Why a file of results cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
@@ -350,6 +95,9 @@ impl std::error::Error for ReadError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bar::Verdict;
+    use crate::params::Params;
+    use crate::row::Costs;
 
     fn row(params: Params, rounds: &[f64]) -> Row {
         Row::of("timers/churn", "loop-timer", params, "ns/op", rounds.to_vec()).unwrap()

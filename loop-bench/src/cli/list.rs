@@ -29,6 +29,9 @@ pub(super) fn list(args: &Args) -> Done {
         for probe in workload.probes(workload.name) {
             writeln!(out, "  {:<24} held against bars, or why it cannot be", probe.name)?;
         }
+        for absence in workload.absent(&plan, workload.name) {
+            writeln!(out, "  {absence}")?;
+        }
         writeln!(out)?;
     }
     Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use loop_bench::{
     Contest, Counter, Finding, Line, Machine, Pins, Plan, Recorder, Rng, Row, RunInfo, Workload,
-    WrongAnswer, contest_lines, corrupting_server,
+    WrongAnswer, contest_lines, corrupting_server, foreign_versions,
 };
 
 use super::Done;
@@ -111,7 +111,12 @@ pub(super) fn run(args: &Args) -> Done {
         contests.iter_mut().for_each(|contest| fault.spoil(contest, &plan));
     }
     // Before the pins: it counts the cores that there are.
-    let machine = Machine::look();
+    let mut machine = Machine::look();
+    let takes_part = |name: &str| {
+        let mut subjects = contests.iter().flat_map(|contest| contest.subjects());
+        subjects.any(|subject| subject.name() == name)
+    };
+    machine.versions.extend(foreign_versions(takes_part));
     let pins = match args.pin {
         Some(Pinning::None) => None,
         Some(Pinning::Cores(pins)) => Some(pins),
@@ -123,6 +128,11 @@ pub(super) fn run(args: &Args) -> Done {
     let mut recorder = Recorder::create(args.json.as_deref())?;
     recorder.write(&Line::Machine(machine))?;
     recorder.write(&Line::Run(info))?;
+    // First, while there is time to get what is missing.
+    for absence in args.selection.absences(&plan) {
+        println!("{absence}");
+        recorder.write(&Line::Finding(absence))?;
+    }
 
     let (mut rng, mut counter) = (Rng::new(plan.seed), Counter::new(plan));
     let mut all_right = true;
@@ -156,12 +166,7 @@ pub(super) fn run(args: &Args) -> Done {
     let mut findings: Vec<Finding> = counter.findings().collect();
     for probe in args.selection.probes() {
         progress.say(probe.name);
-        // What is missing is missing for several.
-        for finding in (probe.run)(&plan) {
-            if !findings.contains(&finding) {
-                findings.push(finding);
-            }
-        }
+        findings.extend((probe.run)(&plan));
     }
     drop(progress);
     let bars = Workload::ALL.iter().flat_map(|family| family.bars);

@@ -1,7 +1,7 @@
 //! [`Selection`]: which workloads, which subjects.
 
 use clap::Args;
-use loop_bench::{Contest, Plan, Probe, Subject, Workload, backends};
+use loop_bench::{Contest, Finding, Plan, Probe, Subject, Workload, backends};
 
 /// What a command line picks out of all there is.
 #[derive(Args, Clone, Debug, Default)]
@@ -15,7 +15,8 @@ pub(super) struct Selection {
     /// Of this project's subjects, only those on these selectors
     #[arg(long = "backend", value_name = "NAME", value_delimiter = ',')]
     backends: Vec<String>,
-    /// Every rival, where a quick run takes three a workload
+    /// Every rival, where a quick run takes three a workload; of those that are missing on this machine it tells how
+    /// to get them
     #[arg(long)]
     all_rivals: bool,
 }
@@ -27,7 +28,7 @@ impl Selection {
     /// The contests, each with those of its subjects that are wanted.
     ///
     /// # Errors
-    /// If a name is not known; the text lists the known ones.
+    /// If a name is not known, the text lists the known ones; if a subject is missing on this machine, how to get it.
     pub(super) fn contests(&self, plan: &Plan) -> Result<Vec<Contest>, String> {
         self.check_backends()?;
         let mut contests = Vec::new();
@@ -48,7 +49,7 @@ impl Selection {
         let known: Vec<String> = known.map(str::to_owned).collect();
         for subject in &self.subjects {
             if !known.iter().any(|name| is_meant(subject, name)) {
-                return Err(unknown("subject of these workloads", subject, known));
+                return Err(self.why_not(subject, plan, known));
             }
         }
         for contest in &mut contests {
@@ -59,6 +60,37 @@ impl Selection {
         }
         contests.retain(|contest| !contest.subjects().is_empty());
         Ok(contests)
+    }
+
+    /// Why no subject of that name can be had: it is missing here, or there is none.
+    fn why_not(&self, subject: &str, plan: &Plan, known: Vec<String>) -> String {
+        let absent = self.patterns().flat_map(|pattern| absent(plan, pattern));
+        // Where nobody can take part, what is missing is missing for all.
+        let is_why = |finding: &String| known.is_empty() || is_meant(subject, finding);
+        let told: Vec<String> = absent.map(|one| one.to_string()).filter(is_why).collect();
+        if told.is_empty() {
+            unknown("subject of these workloads", subject, known)
+        } else {
+            told.join("; ")
+        }
+    }
+
+    /// Who is missing on this machine in the workloads that were named as a whole, or in any if all rivals are wanted:
+    /// why, and how to get it.
+    pub(super) fn absences(&self, plan: &Plan) -> Vec<Finding> {
+        let mut absences = Vec::new();
+        let whole = |pattern: &&str| self.all_rivals || !pattern.contains('/');
+        for finding in self.patterns().filter(whole).flat_map(|pattern| absent(plan, pattern)) {
+            // What is missing is missing for several.
+            let wanted = self.subjects.is_empty() || {
+                let told = finding.to_string();
+                self.subjects.iter().any(|subject| is_meant(subject, &told))
+            };
+            if wanted && !absences.contains(&finding) {
+                absences.push(finding);
+            }
+        }
+        absences
     }
 
     /// The probes. They have subjects of their own, so a choice of subjects leaves them out.
@@ -101,9 +133,14 @@ impl Selection {
     }
 }
 
-/// Whether `wanted` is a subject's name, or what stands before its slash.
-fn is_meant(wanted: &str, name: &str) -> bool {
-    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+fn absent(plan: &Plan, pattern: &str) -> Vec<Finding> {
+    Workload::ALL.iter().flat_map(|family| family.absent(plan, pattern)).collect()
+}
+
+/// Whether `wanted` is the subject's name with which `text` begins, or what stands before its slash.
+fn is_meant(wanted: &str, text: &str) -> bool {
+    let is_end = |rest: &str| rest.is_empty() || rest.starts_with(['/', ' ', ':']);
+    text.strip_prefix(wanted).is_some_and(is_end)
 }
 
 fn known_workloads(plan: &Plan) -> Vec<String> {
@@ -171,6 +208,22 @@ mod tests {
         };
         assert_eq!(rivals(false), 2 * QUICK_RIVALS);
         assert!(rivals(true) > 2 * QUICK_RIVALS);
+    }
+
+    #[test]
+    fn a_rival_that_is_missing_is_told_with_the_way_to_get_it() {
+        let echo = Selection { all_rivals: true, ..selection("echo/small") };
+        for absence in echo.absences(&PLAN) {
+            let told = absence.to_string();
+            println!("{told}");
+            let (name, why) = told.split_once(": ").unwrap();
+            let alone = Selection { subjects: vec![name.into()], ..selection("echo/small") };
+            assert_eq!(alone.contests(&PLAN).unwrap_err(), told);
+            assert_eq!(alone.absences(&PLAN).len(), 0, "a member does not tell for its family");
+            assert!(why.starts_with("not measured: "), "{told}");
+        }
+        let wanted = Selection { subjects: vec!["tokio".into()], ..selection("echo") };
+        assert!(wanted.absences(&PLAN).is_empty(), "it is here");
     }
 
     #[test]

@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
     use crate::machine::Machine;
-    use crate::results::RunInfo;
+    use crate::run_info::RunInfo;
 
     fn run(file: &str, rows: Vec<Row>) -> Results {
         Results {

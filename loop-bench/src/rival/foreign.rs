@@ -1,5 +1,5 @@
 //! Echo servers in C and Python: programs that say where they listen, and what they have echoed when their
-//! standard input has ended.
+//! standard input has ended. With an argument more they only tell what they are built on.
 
 use std::io;
 use std::process::Command;
@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use crate::c_source::CSource;
 use crate::child::{Launch, ServerProcess};
+use crate::machine::line_of;
 
 /// The floor, and three event loops.
 const IN_C: [CSource; 4] = [
@@ -65,6 +66,20 @@ pub(crate) fn echo_servers() -> &'static [(&'static str, Result<Launch, String>)
         let why = "this system does not tell another process's time";
         servers.map(|(name, _)| (name, Err(why.to_owned()))).collect()
     })
+}
+
+/// Name and version of what is not built in: of those servers that `takes_part` names, and of redis. Starts each for a
+/// moment.
+pub fn foreign_versions(takes_part: impl Fn(&str) -> bool) -> Vec<String> {
+    let servers = echo_servers().iter().filter(|(name, _)| takes_part(name));
+    let servers = servers.filter_map(|(_, found)| {
+        let Launch { program, arguments } = found.as_ref().ok()?;
+        let arguments: Vec<&str> =
+            arguments.iter().map(String::as_str).chain(["version"]).collect();
+        line_of(program, &arguments)
+    });
+    let redis = takes_part("redis").then(|| line_of("redis-server", &["--version"]));
+    servers.chain(redis.flatten()).collect()
 }
 
 fn python(module: &'static str, how: &str) -> Result<Launch, String> {

@@ -23,7 +23,7 @@ mod wake;
 use std::fmt;
 
 use crate::bar::Bar;
-use crate::finding::Probe;
+use crate::finding::{Finding, Probe};
 use crate::row::Row;
 use crate::sample::{Contest, Plan};
 
@@ -47,6 +47,7 @@ pub struct Workload {
     contests: fn(&Plan) -> Vec<Contest>,
     derived: fn(&[Row]) -> Vec<Row>,
     probes: &'static [Probe],
+    absent: fn(&Plan) -> Vec<Finding>,
 }
 
 impl Workload {
@@ -59,6 +60,7 @@ impl Workload {
             contests: handles::contests,
             derived: nothing,
             probes: &[],
+            absent: nobody,
         },
         Self {
             name: "ready",
@@ -66,7 +68,8 @@ impl Workload {
             bars: ready::BARS,
             contests: ready::contests,
             derived: nothing,
-            probes: &[Probe { name: "ready/absent", run: ready::absences }],
+            probes: &[],
+            absent: ready::absences,
         },
         Self {
             name: "sleep",
@@ -75,6 +78,7 @@ impl Workload {
             contests: sleep::contests,
             derived: nothing,
             probes: &[],
+            absent: nobody,
         },
         Self {
             name: "timers",
@@ -83,6 +87,7 @@ impl Workload {
             contests: timers::contests,
             derived: nothing,
             probes: &[],
+            absent: nobody,
         },
         Self {
             name: "tasks",
@@ -91,6 +96,7 @@ impl Workload {
             contests: tasks::contests,
             derived: nothing,
             probes: &[],
+            absent: nobody,
         },
         selectors::WORKLOAD,
         Self {
@@ -99,7 +105,8 @@ impl Workload {
             bars: wake::BARS,
             contests: wake::contests,
             derived: nothing,
-            probes: &[Probe { name: "wake/absent", run: |_plan| selectors::refused() }],
+            probes: &[],
+            absent: |_plan| selectors::refused(),
         },
         Self {
             name: "echo",
@@ -107,7 +114,8 @@ impl Workload {
             bars: &[],
             contests: echo::contests,
             derived: nothing,
-            probes: &[Probe { name: "echo/absent", run: |_plan| echo::absences() }],
+            probes: &[],
+            absent: |_plan| echo::absences(),
         },
         Self {
             name: "latency",
@@ -116,6 +124,7 @@ impl Workload {
             contests: latency::contests,
             derived: nothing,
             probes: &[],
+            absent: nobody,
         },
         Self {
             name: "idle",
@@ -123,7 +132,8 @@ impl Workload {
             bars: &[],
             contests: idle::contests,
             derived: nothing,
-            probes: &[Probe { name: "idle/absent", run: |_plan| idle::absences() }],
+            probes: &[],
+            absent: |_plan| idle::absences(),
         },
         Self {
             name: "redis",
@@ -131,7 +141,8 @@ impl Workload {
             bars: redis::BARS,
             contests: redis::contests,
             derived: nothing,
-            probes: &[Probe { name: "redis/absent", run: redis::absences }],
+            probes: &[],
+            absent: redis::absences,
         },
         Self {
             name: "http",
@@ -139,14 +150,14 @@ impl Workload {
             bars: http::BARS,
             contests: http::contests,
             derived: nothing,
-            probes: &[Probe { name: "http/absent", run: http::absences }],
+            probes: &[],
+            absent: http::absences,
         },
     ];
 
     /// The contests of this family that `pattern` names: the family, or one member of it.
     pub fn contests(&self, plan: &Plan, pattern: &str) -> Vec<Contest> {
-        // Of the others nothing is asked: some look for programs, and compile what is not there yet.
-        if pattern.split('/').next() != Some(self.name) {
+        if !self.is_meant(pattern) {
             return Vec::new();
         }
         let mut contests = (self.contests)(plan);
@@ -166,6 +177,22 @@ impl Workload {
         probes.retain(|probe| pattern == self.name || pattern == probe.name);
         probes
     }
+
+    /// Who cannot take part in this family on this machine, why, and how to get what is missing. None if `pattern`
+    /// names another.
+    pub fn absent(&self, plan: &Plan, pattern: &str) -> Vec<Finding> {
+        if self.is_meant(pattern) { (self.absent)(plan) } else { Vec::new() }
+    }
+
+    /// Of families that are not, nothing is asked: some look for programs, and compile what is not there yet.
+    fn is_meant(&self, pattern: &str) -> bool {
+        pattern.split('/').next() == Some(self.name)
+    }
+}
+
+/// All can take part anywhere.
+fn nobody(_plan: &Plan) -> Vec<Finding> {
+    Vec::new()
 }
 
 /// Rows speak for themselves.

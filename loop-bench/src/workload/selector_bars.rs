@@ -1,7 +1,7 @@
 //! What the selectors ought to reach, and how that is found out.
 
 use super::selector_loads::{Sources, Waits, steady, wait};
-use super::selectors::{absences, subjects};
+use super::selectors::subjects;
 use crate::bar::{Bar, Verdict};
 use crate::finding::{Finding, Probe};
 use crate::rng::Rng;
@@ -38,7 +38,6 @@ pub(super) const PROBES: &[Probe] = &[
     Probe { name: "selectors/pairs", run: pairs },
     Probe { name: "selectors/instructions", run: instructions },
     Probe { name: "selectors/calls", run: calls },
-    Probe { name: "selectors/absent", run: absences },
 ];
 
 fn not_measured(what: impl Into<String>, why: impl ToString) -> Vec<Finding> {

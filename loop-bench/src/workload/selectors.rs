@@ -33,6 +33,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     contests,
     derived,
     probes: super::selector_bars::PROBES,
+    absent: absences,
 };
 
 fn sizes(plan: &Plan) -> &'static [usize] {
