@@ -9,7 +9,8 @@ use loop_bench::{Contest, Lap, Plan, Subject, Workload};
 
 const PLAN: Plan = Plan { quick: true, seed: 1 };
 /// In the order of [`Workload::ALL`], for some slow what comes after them.
-const FAMILIES: [&str; 7] = ["handles", "ready", "sleep", "timers", "tasks", "selectors", "wake"];
+const FAMILIES: [&str; 8] =
+    ["handles", "ready", "sleep", "timers", "tasks", "dispatch", "selectors", "wake"];
 
 fn micro(criterion: &mut Criterion) {
     for family in Workload::ALL.iter().filter(|family| FAMILIES.contains(&family.name)) {

@@ -17,8 +17,18 @@ fn text(bytes: &[u8]) -> &str {
 fn list_names_every_workload() {
     let output = loop_bench(&["list"]);
     assert!(output.status.success());
-    for name in ["handles", "ready", "timers", "selectors", "wake", "echo", "idle", "redis", "http"]
-    {
+    for name in [
+        "handles",
+        "ready",
+        "timers",
+        "dispatch",
+        "selectors",
+        "wake",
+        "echo",
+        "idle",
+        "redis",
+        "http",
+    ] {
         assert!(text(&output.stdout).lines().any(|line| line.starts_with(name)), "{name}");
     }
 }

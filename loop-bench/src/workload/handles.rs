@@ -139,7 +139,7 @@ fn mixed<Q: CallbackQueue>(batches: u64) -> Result<Lap, Wrong> {
 }
 
 /// The scheduler keeps a handle of each until all have run, and cancels every other one.
-fn cancel<Q: Cancellable>(batches: u64) -> Result<Lap, Wrong> {
+pub(super) fn cancel<Q: Cancellable>(batches: u64) -> Result<Lap, Wrong> {
     let mut queue = Q::new();
     let mut kept = Vec::new();
     let batch = |sum: &Rc<_>| {

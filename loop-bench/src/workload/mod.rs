@@ -1,5 +1,6 @@
 //! [`Workload`]: what is measured. Each file checks its own answers.
 
+mod dispatch;
 mod echo;
 mod handles;
 mod http;
@@ -94,6 +95,16 @@ impl Workload {
             about: "tasks: spawn, yield, handover",
             bars: tasks::BARS,
             contests: tasks::contests,
+            derived: nothing,
+            probes: &[],
+            absent: nobody,
+        },
+        Self {
+            name: "dispatch",
+            about: "the price of our choices: select, dyn against static; callback, one allocation against two; timer, \
+                    lazy cancel against eager",
+            bars: &[],
+            contests: dispatch::contests,
             derived: nothing,
             probes: &[],
             absent: nobody,

@@ -243,6 +243,7 @@ mod tests {
     use crate::rival::btree_map::Map;
     use crate::rival::calloop::Calloop;
     use crate::rival::delay_queue::Wheel;
+    use crate::rival::eager::Eager;
     use crate::rival::keyed_queues::{KeyedPriorityQueue, PriorityQueue};
     use crate::rival::layouts::{Binary, FourAry, SortedRuns};
     use crate::rival::lazy::Lazy;
@@ -319,6 +320,7 @@ mod tests {
         assert_eq!(verdicts::<Lazy<Binary>>(), [true; 6], "std/binaryheap");
         assert_eq!(verdicts::<Lazy<FourAry>>(), [true; 6], "layout/4-ary");
         assert_eq!(verdicts::<Lazy<SortedRuns>>(), [true; 6], "layout/sorted-runs");
+        assert_eq!(verdicts::<Eager>(), [true; 6], "eager");
         assert_eq!(verdicts::<PriorityQueue>(), [true; 6], "priority-queue");
         assert_eq!(verdicts::<KeyedPriorityQueue>(), [true; 6], "keyed_priority_queue");
         assert_eq!(verdicts::<QuadWheel>(), [true; 6], "hierarchical_hash_wheel_timer");
@@ -337,6 +339,7 @@ mod tests {
         assert!(overtake::<Map>(2_000, &mut Rng::new(9)).is_ok());
         assert!(overtake::<Lazy<Binary>>(2_000, &mut Rng::new(9)).is_ok());
         assert!(overtake::<Lazy<SortedRuns>>(2_000, &mut Rng::new(9)).is_ok());
+        assert!(overtake::<Eager>(2_000, &mut Rng::new(9)).is_ok());
         assert!(overtake::<Wheel>(2_000, &mut Rng::new(9)).is_err(), "it tells no deadline");
     }
 

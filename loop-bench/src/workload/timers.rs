@@ -15,7 +15,7 @@ use crate::rng::Rng;
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
 /// Does its work with `n` timers.
-type Work = fn(u64, &mut Rng) -> Result<Lap, Wrong>;
+pub(super) type Work = fn(u64, &mut Rng) -> Result<Lap, Wrong>;
 
 /// One contest of a generic load, with every store there is.
 macro_rules! contest {
@@ -78,7 +78,12 @@ pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
 /// A round repeats small work on fresh stores until it has done 100,000 operations, so that a lap
 /// is long enough for the clock.
 fn subject<S: TimerStore>(n: u64, work: Work) -> Subject {
-    Subject::new(S::NAME, move |seed| {
+    named(S::NAME, n, work)
+}
+
+/// The same under another name.
+pub(super) fn named(name: &'static str, n: u64, work: Work) -> Subject {
+    Subject::new(name, move |seed| {
         let mut rng = Rng::new(seed);
         let mut total = work(n, &mut rng)?;
         for _ in 1..(100_000 / n).max(1) {
