@@ -78,11 +78,15 @@ impl Listing {
     pub fn enter(&self, awaited: impl FnOnce() -> Weak<dyn Awaited>) {
         if self.index.get() == NONE {
             // What makes it is the primitive's own code, which may enter another.
-            let awaited = awaited();
-            let index = LISTED.with(|listed| listed.borrow_mut().insert(awaited));
-            // That many do not fit into memory.
-            self.index.set(u32::try_from(index).unwrap_or(NONE));
+            self.enter_now(awaited());
         }
+    }
+
+    #[cold]
+    fn enter_now(&self, awaited: Weak<dyn Awaited>) {
+        let index = LISTED.with(|listed| listed.borrow_mut().insert(awaited));
+        // That many do not fit into memory.
+        self.index.set(u32::try_from(index).unwrap_or(NONE));
     }
 }
 

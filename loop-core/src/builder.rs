@@ -156,7 +156,7 @@ impl Builder {
             selector: RefCell::new(Some(selector)),
             io: RefCell::new(IoTable::default()),
             tasks: RefCell::new(TaskTable::default()),
-            current_task: Cell::new(None),
+            spare_waker: Cell::new(None),
             spawn_hook: RefCell::new(None),
             inbox: Arc::new(Inbox::new(id, waker.clone(), self.holds.unwrap_or_default())),
             signals: RefCell::new(SignalTable::new(waker)),

@@ -1,16 +1,19 @@
 //! Which loops live on this thread, and which one runs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use crate::error::LoopError;
 use crate::inner::Inner;
+use crate::task::Running;
 
 thread_local! {
     /// Every loop alive on this thread. `Send` values hold a loop's id, never a pointer to it, and
     /// look it up here; elsewhere they find nothing and go through the inbox.
     static HOME: RefCell<Vec<(u64, Weak<Inner>)>> = const { RefCell::new(Vec::new()) };
     static RUNNING: RefCell<Option<Rc<Inner>>> = const { RefCell::new(None) };
+    /// Its number, 0 for none. Without a destructor, so that a look at it is a load.
+    static RUNNING_ID: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Makes a loop findable on its thread.
@@ -36,6 +39,12 @@ pub(crate) fn find(id: u64) -> Option<Rc<Inner>> {
     .flatten()
 }
 
+/// Whether the loop with this id is the one that runs on this thread.
+#[inline]
+pub(crate) fn runs(id: u64) -> bool {
+    RUNNING_ID.get() == id
+}
+
 /// Does something to the loop with this id, if that is the one which runs on this thread: the quick form
 /// of [`find`]. `f` calls no user code.
 #[inline]
@@ -59,6 +68,9 @@ pub(crate) fn running() -> Option<Rc<Inner>> {
 /// Keeps a loop current until dropped, then restores what was there before (B-LOOP-12, B-LOOP-26).
 pub(crate) struct EnterGuard {
     previous: Option<Rc<Inner>>,
+    previous_id: u64,
+    /// A task of the previous loop is none of this one's.
+    _no_task: Running,
     /// Whether this is a run, whose end it is then.
     run: bool,
 }
@@ -79,13 +91,15 @@ impl EnterGuard {
     pub(crate) fn replace(inner: &Rc<Inner>) -> Self {
         let previous =
             RUNNING.try_with(|running| running.borrow_mut().replace(inner.clone())).ok().flatten();
-        EnterGuard { previous, run: false }
+        let previous_id = RUNNING_ID.replace(inner.id);
+        EnterGuard { previous, previous_id, _no_task: Running::nothing(), run: false }
     }
 }
 
 impl Drop for EnterGuard {
     fn drop(&mut self) {
         let previous = self.previous.take();
+        RUNNING_ID.set(self.previous_id);
         let left =
             RUNNING.try_with(|running| std::mem::replace(&mut *running.borrow_mut(), previous));
         if let (true, Ok(Some(left))) = (self.run, left) {

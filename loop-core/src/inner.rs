@@ -18,7 +18,7 @@ use crate::ready::ReadyQueue;
 use crate::report::ExceptionHandler;
 use crate::signals::SignalTable;
 use crate::stats::Counters;
-use crate::task::{SpawnHook, TaskKey, TaskTable};
+use crate::task::{SpawnHook, TaskKey, TaskTable, TaskWaker};
 #[cfg(feature = "tracing")]
 use crate::trace;
 use crate::watchdog::Pulse;
@@ -70,7 +70,8 @@ pub(crate) struct Inner {
     pub(crate) selector_name: &'static str,
     pub(crate) io: RefCell<IoTable>,
     pub(crate) tasks: RefCell<TaskTable>,
-    pub(crate) current_task: Cell<Option<TaskKey>>,
+    /// Lent to steps that do not come from the ready queue. Nobody holds it.
+    pub(crate) spare_waker: Cell<Option<TaskWaker>>,
     pub(crate) spawn_hook: RefCell<Option<Rc<dyn SpawnHook>>>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) signals: RefCell<SignalTable>,

@@ -25,7 +25,7 @@ use crate::readiness;
 use crate::ready::Ready;
 use crate::signals;
 use crate::sim::{self, Deadlock};
-use crate::task::{self, Root};
+use crate::task::{self, Lent, Root, TaskWaker};
 use crate::watchdog::Beat;
 
 /// No wait is longer: clocks and kernels have had trouble with more (B-LOOP-06).
@@ -41,6 +41,8 @@ pub(crate) struct Scratch {
     pub(crate) parked: bool,
     /// Whether the last iteration had anything to run.
     pub(crate) ran: bool,
+    /// Lent to each task's step, so that a task whose waker is never kept costs none. Nobody holds it.
+    waker: Option<TaskWaker>,
     /// With callbacks ready, only each n-th iteration asks the selector.
     pub(crate) poll_every: u32,
 }
@@ -211,20 +213,25 @@ fn collect_timers(lp: &LoopRef) {
 #[inline(never)]
 fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
     let ready = &lp.inner.ready;
-    let buffer = &mut scratch.buffer;
+    let Scratch { events, buffer, waker, ran, .. } = scratch;
+    // It is if the root future has panicked.
+    if waker.as_ref().is_some_and(TaskWaker::is_kept) {
+        *waker = None;
+    }
+    let mut lent = Lent { root, waker };
     let count = ready.begin_batch();
-    scratch.ran = count > 0;
+    *ran = count > 0;
     let mut polls = 0;
     for _ in 0..count {
         let Some(entry) = ready.next_of_batch() else { break };
         match entry {
-            Ready::Events => readiness::run_events(lp, scratch.events.iter().copied(), buffer),
+            Ready::Events => readiness::run_events(lp, events.iter().copied(), buffer),
             Ready::Io(token, readiness) => {
                 readiness::run_events(lp, [Event::Ready { token, readiness }], buffer)
             }
             Ready::Task(key) => {
                 polls += 1;
-                task::step(lp, key, root)
+                task::step(lp, key, &mut lent)
             }
             Ready::Handle(handle) => guard::run_handle(lp, handle),
             Ready::Remote(handle) => guard::run_remote(lp, handle),

@@ -99,7 +99,7 @@ impl Sleep {
 
 /// What wakes whoever polls.
 fn item(inner: &Inner, cx: &Context<'_>) -> TimerItem {
-    match own_task(inner, cx.waker()) {
+    match own_task(inner.id, cx.waker()) {
         Some(task) => TimerItem::Step(task),
         None => TimerItem::Wake(cx.waker().clone()),
     }
@@ -148,7 +148,9 @@ impl Future for Sleep {
 fn update_waker(inner: &Inner, key: TimerKey, cx: &mut Context<'_>) -> bool {
     match inner.timers.borrow().get(key) {
         Some(TimerItem::Wake(kept)) if kept.will_wake(cx.waker()) => return true,
-        Some(TimerItem::Step(task)) if Some(*task) == own_task(inner, cx.waker()) => return true,
+        Some(TimerItem::Step(task)) if Some(*task) == own_task(inner.id, cx.waker()) => {
+            return true;
+        }
         Some(_) => {}
         None => return false,
     }

@@ -2,8 +2,8 @@
 //! waiting future instead, for on one thread that is the same thing seen from elsewhere.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -14,7 +14,7 @@ use loop_core::sync::{
 use loop_core::{LoopRef, Task, run, spawn, yield_now};
 
 /// Polls once with a waker that does nothing.
-fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -221,6 +221,62 @@ fn b_evt_02_set_then_clear_wakes_those_who_waited() {
         task.await.unwrap();
         let mut late = pin!(event.wait());
         assert!(poll_once(late.as_mut()).is_pending());
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_wait_may_move_from_task_to_task_and_into_a_combinator() {
+    run(async {
+        let event = Rc::new(Event::new());
+        let waiting = event.clone();
+        let wait: Pin<Box<dyn Future<Output = ()>>> = Box::pin(async move { waiting.wait().await });
+        let wait = Rc::new(RefCell::new(wait));
+        let poller = || {
+            let wait = wait.clone();
+            spawn(poll_fn(move |cx| wait.borrow_mut().as_mut().poll(cx)))
+        };
+        // Each polls it once; the last one is to be woken, and no other is.
+        let first = poller();
+        settle().await;
+        let second = poller();
+        settle().await;
+        event.set();
+        second.await.unwrap();
+        assert!(!first.is_done(), "the wait was not its any more");
+        first.cancel();
+
+        event.clear();
+        let both = {
+            let event = event.clone();
+            let waits = futures::stream::FuturesUnordered::new();
+            let wait = |event: Rc<Event>| async move { event.wait().await };
+            waits.push(wait(event.clone()));
+            waits.push(wait(event));
+            spawn(async move { futures::StreamExt::count(waits).await })
+        };
+        settle().await;
+        event.set();
+        assert_eq!(both.await.unwrap(), 2);
+    })
+    .unwrap();
+}
+
+#[test]
+fn who_waits_twice_in_one_step_or_wakes_itself_first_is_woken() {
+    run(async {
+        let (one, two) = (Rc::new(Event::new()), Rc::new(Event::new()));
+        let (a, b) = (one.clone(), two.clone());
+        let task = spawn(async move {
+            // Its step has woken it before it begins to wait.
+            futures::join!(yield_now(), a.wait(), b.wait());
+        });
+        settle().await;
+        one.set();
+        settle().await;
+        assert!(!task.is_done());
+        two.set();
+        task.await.unwrap();
     })
     .unwrap();
 }

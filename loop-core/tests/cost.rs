@@ -10,6 +10,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use common::{pair, turn, virtual_loop};
+use loop_core::sync::Event;
 use loop_core::{EventLoop, Interest, IoHandler, Readiness, TaskError};
 
 const ROUNDS: usize = 100;
@@ -151,6 +152,39 @@ fn waking_at_home_and_polling_again_is_no_allocation() {
     });
     assert_eq!(polls.get(), 1 + 3 * ROUNDS);
     task.cancel();
+    turn(&mut event_loop);
+}
+
+#[test]
+fn a_handover_between_tasks_is_no_allocation_and_no_waker() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let (ping, pong) = (Rc::new(Event::new()), Rc::new(Event::new()));
+    let turns = Rc::new(Cell::new(0));
+    let side = |mine: &Rc<Event>, other: &Rc<Event>| {
+        let (mine, other, turns) = (mine.clone(), other.clone(), turns.clone());
+        event_loop.spawn(async move {
+            loop {
+                mine.wait().await;
+                mine.clear();
+                turns.set(turns.get() + 1);
+                other.set();
+            }
+        })
+    };
+    let tasks = [side(&ping, &pong), side(&pong, &ping)];
+    turn(&mut event_loop);
+    ping.set();
+    at_most(0, || turn(&mut event_loop));
+    assert_eq!(turns.get(), 3 * ROUNDS);
+    // Others that begin to wait cost their two allocations and no waker.
+    at_most(2, || {
+        let event = ping.clone();
+        event_loop.spawn(async move { event.wait().await }).detach();
+        turn(&mut event_loop);
+    });
+    for task in tasks {
+        task.cancel();
+    }
     turn(&mut event_loop);
 }
 

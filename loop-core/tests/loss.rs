@@ -646,11 +646,12 @@ fn every_public_async_function_has_an_entry_and_every_entry_a_place() {
     sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut |path, text| {
         let mut lost = None;
         for line in text.lines().map(str::trim) {
+            let by_hand = line.starts_with("pub fn ") && line.contains(" -> impl Future<");
             if let Some(name) = line.strip_prefix("#[doc = lost!(") {
                 let name = name.strip_suffix(")]").unwrap().to_owned();
                 assert!(used.insert(name.clone()), "{name} documents two things");
                 lost = Some(name);
-            } else if line.starts_with("pub async fn ") {
+            } else if by_hand || line.starts_with("pub async fn ") {
                 functions += 1;
                 assert!(
                     lost.take().is_some(),

@@ -46,19 +46,16 @@ impl Snapshot {
     /// each other's writes and nobody else does. If `f` panics, the snapshot is left empty.
     #[inline]
     pub fn run_keeping<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        if values::is_trivial(&self.0) {
-            let forget = values::Forget;
-            let result = f();
-            if values::is_active() {
-                self.0 = values::current();
-            }
-            drop(forget);
-            return result;
-        }
+        // One call of `f`, so that it is inlined.
         let entered = Entered::discarding(std::mem::take(&mut self.0));
         let result = f();
-        self.0 = values::current();
-        drop(entered);
+        if entered.is_to_leave() {
+            self.0 = values::current();
+            drop(entered);
+        } else {
+            // There is nothing in it, and dropping it is a call.
+            std::mem::forget(entered);
+        }
         result
     }
 

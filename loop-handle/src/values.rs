@@ -198,6 +198,12 @@ impl Entered {
         Entered(Some(previous))
     }
 
+    /// Whether anything was entered, or is current now.
+    #[inline]
+    pub(crate) fn is_to_leave(&self) -> bool {
+        self.0.is_some() || is_active()
+    }
+
     /// Restores what was current.
     #[inline(never)]
     fn leave(&mut self) {
@@ -216,7 +222,7 @@ impl Entered {
 impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
-        if self.0.is_some() || is_active() {
+        if self.is_to_leave() {
             self.leave();
         }
     }

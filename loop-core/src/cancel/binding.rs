@@ -13,7 +13,7 @@ use super::tree::Tree;
 use crate::current;
 use crate::inbox::{Inbox, Message};
 use crate::inner::{Inner, TimerItem};
-use crate::task::{TaskKey, attend};
+use crate::task::{TaskKey, attend, running_task};
 
 pub(crate) type SharedTree = Rc<RefCell<Tree>>;
 
@@ -39,7 +39,7 @@ pub(super) fn tree(inner: &Inner, task: TaskKey) -> Option<SharedTree> {
 /// The running task and its tree, which it gets if it has none. `None` outside a task.
 pub(super) fn running() -> Option<(Rc<Inner>, TaskKey, SharedTree)> {
     let inner = current::running()?;
-    let task = inner.current_task.get()?;
+    let task = running_task(inner.id)?;
     let tree = inner.tasks.borrow_mut().get_mut(task).map(|entry| {
         let new = || Rc::new(RefCell::new(Tree::new()));
         entry.tree.get_or_insert_with(new).clone()

@@ -14,6 +14,7 @@ use crate::guard;
 use crate::inner::{Inner, TimerItem};
 use crate::io_table::Direction;
 use crate::loop_ref::LoopRef;
+use crate::task::{self, running_task};
 
 /// How many tasks, timers and descriptors a dump has at the most.
 const LIMIT: usize = 10_000;
@@ -149,9 +150,10 @@ pub(crate) fn collect(inner: &Inner) -> Dump {
 }
 
 fn tasks(inner: &Inner) -> (Vec<TaskInfo>, Owners) {
-    let current = inner.current_task.get();
+    let current = running_task(inner.id);
     let mut owners = HashMap::new();
     let mut tasks = Vec::new();
+    task::give_wakers(inner);
     for entry in inner.tasks.borrow().iter() {
         let header = entry.join.header();
         if let Some(waker) = entry.waker() {

@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::panic::Location;
+use std::task::Poll;
 
 use super::wait_list::{Turn, WaitList};
 
@@ -51,10 +53,12 @@ impl Event {
     /// Waits until the flag is set; returns at once if it is.
     ///
     #[doc = lost!(event_wait)]
-    pub async fn wait(&self) {
-        if !self.set.get() {
-            Turn::new(&self.waiters, || ()).await;
-        }
+    #[inline]
+    pub fn wait(&self) -> impl Future<Output = ()> + '_ {
+        let mut turn = Turn::new(&self.waiters, || ());
+        poll_fn(move |cx| {
+            if turn.has_place() || !self.set.get() { turn.poll_now(cx) } else { Poll::Ready(()) }
+        })
     }
 }
 

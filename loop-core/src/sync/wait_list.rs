@@ -10,17 +10,17 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use crate::awaited::{self, Awaited, Listing};
+use crate::current;
 use crate::introspect::WaitsFor;
-use crate::task::current_task;
+use crate::task::{Awaiter, current_task};
 
-enum Place {
-    Waiting(Waker),
-    /// It has its turn and has not been polled since.
-    Granted,
-}
+/// A place: places are numbered from 1 in the order of their coming. [`NO_PLACE`] is none.
+type Ticket = u64;
 
-/// Waiters, first come first served. Places are numbered in the order of their coming, so that a place is
-/// found by binary search; leaving is O(n) in the waiters behind.
+const NO_PLACE: Ticket = 0;
+
+/// Waiters, first come first served. Turns go in the order of the places, so that a comparison tells whether
+/// a place has had its turn; leaving before that is O(n) in the waiters behind.
 pub(crate) struct WaitList {
     /// What it belongs to: "lock".
     kind: &'static str,
@@ -33,52 +33,91 @@ pub(crate) struct WaitList {
 struct Shared {
     kind: &'static str,
     site: &'static Location<'static>,
-    places: RefCell<Places>,
+    /// The loop whose tasks wait by number: the one that ran when somebody first waited.
+    home: u64,
+    /// Those who wait, by place.
+    queue: RefCell<VecDeque<(Ticket, Awaiter)>>,
+    /// The place that was taken last.
+    last: Cell<Ticket>,
+    /// All places up to this one have their turn, or were left.
+    granted: Cell<Ticket>,
+    /// How many have their turn and have not been polled since.
+    unused: Cell<usize>,
     /// Who holds what is waited for, by id, as far as that is noted.
     holder: Cell<Option<u64>>,
     listing: Listing,
 }
 
-#[derive(Default)]
-struct Places {
-    queue: VecDeque<(u64, Place)>,
-    next: u64,
-    /// How many are still `Waiting`. Those granted stand before them, for grants go in order.
-    waiting: usize,
-}
-
-impl Places {
-    fn find(&self, ticket: u64) -> Option<usize> {
-        if self.queue.front().is_some_and(|(number, _)| *number == ticket) {
-            return Some(0);
-        }
-        self.queue.binary_search_by_key(&ticket, |(number, _)| *number).ok()
-    }
-}
-
 impl Shared {
-    /// Takes a place, or replaces what waits there.
-    fn place(&self, ticket: &mut Option<u64>, new: Place) -> Option<Place> {
-        let mut places = self.places.borrow_mut();
-        if let Some(index) = ticket.and_then(|ticket| places.find(ticket)) {
-            return Some(std::mem::replace(&mut places.queue[index].1, new));
+    /// Where a place stands in the queue.
+    fn find(queue: &VecDeque<(Ticket, Awaiter)>, ticket: Ticket) -> Option<usize> {
+        queue.binary_search_by_key(&ticket, |(number, _)| *number).ok()
+    }
+
+    /// Uses up the turn of a place, if it has it.
+    #[inline]
+    fn use_turn(&self, ticket: Ticket) -> bool {
+        let granted = ticket <= self.granted.get();
+        if granted {
+            self.unused.set(self.unused.get() - 1);
         }
-        let number = places.next;
-        places.next += 1;
-        places.waiting += 1;
-        places.queue.push_back((number, new));
-        *ticket = Some(number);
-        None
+        granted
+    }
+
+    /// Takes the next place.
+    #[inline]
+    fn enter(&self, awaiter: Awaiter) -> Ticket {
+        let ticket = self.last.get() + 1;
+        self.last.set(ticket);
+        self.queue.borrow_mut().push_back((ticket, awaiter));
+        ticket
+    }
+
+    /// Sees to it that whoever waits at a place is woken by `waker`.
+    #[inline(never)]
+    fn update(&self, ticket: Ticket, waker: &Waker) {
+        let same = {
+            let queue = self.queue.borrow();
+            Self::find(&queue, ticket).is_none_or(|index| queue[index].1.is(self.home, waker))
+        };
+        if same {
+            return;
+        }
+        // Cloning and dropping wakers is user code: no borrow is held around either.
+        let mut awaiter = Awaiter::new(self.home, waker);
+        let mut queue = self.queue.borrow_mut();
+        if let Some(index) = Self::find(&queue, ticket) {
+            std::mem::swap(&mut queue[index].1, &mut awaiter);
+        }
+        drop(queue);
+        drop(awaiter);
+    }
+
+    /// Gives the first who waits its turn, if it came no later than `last`, and wakes it.
+    #[inline]
+    fn grant(&self, last: Ticket) -> bool {
+        let awaiter = {
+            let mut queue = self.queue.borrow_mut();
+            if queue.front().is_none_or(|(ticket, _)| *ticket > last) {
+                return false;
+            }
+            let Some((ticket, awaiter)) = queue.pop_front() else { return false };
+            self.granted.set(ticket);
+            awaiter
+        };
+        self.unused.set(self.unused.get() + 1);
+        awaiter.wake(self.home);
+        true
     }
 }
 
 impl Awaited for Shared {
     fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
         let (kind, site, holder) = (self.kind, self.site, self.holder.get());
-        for (_, place) in &self.places.borrow().queue {
-            if let Place::Waiting(waker) = place {
+        for (_, awaiter) in &*self.queue.borrow() {
+            awaiter.show(self.home, |waker| {
                 visit(waker, WaitsFor::Object { kind, site, holder });
-            }
+            });
         }
     }
 }
@@ -88,26 +127,36 @@ impl WaitList {
         WaitList { kind, site, shared: OnceCell::new() }
     }
 
+    #[inline]
     fn shared(&self) -> &Rc<Shared> {
-        self.shared.get_or_init(|| {
-            Rc::new(Shared {
-                kind: self.kind,
-                site: self.site,
-                places: RefCell::default(),
-                holder: Cell::new(None),
-                listing: Listing::new(),
-            })
-        })
+        self.shared.get_or_init(|| self.make_shared())
+    }
+
+    #[cold]
+    fn make_shared(&self) -> Rc<Shared> {
+        let shared = Rc::new(Shared {
+            kind: self.kind,
+            site: self.site,
+            home: current::running().map_or(0, |inner| inner.id),
+            queue: RefCell::default(),
+            last: Cell::new(NO_PLACE),
+            granted: Cell::new(NO_PLACE),
+            unused: Cell::new(0),
+            holder: Cell::new(None),
+            listing: Listing::new(),
+        });
+        shared.listing.enter(|| Rc::downgrade(&shared) as Weak<dyn Awaited>);
+        shared
     }
 
     /// Whether nobody waits or has an unused turn.
     pub(crate) fn is_empty(&self) -> bool {
-        self.shared.get().is_none_or(|shared| shared.places.borrow().queue.is_empty())
+        self.waiting() == 0 && self.shared.get().is_none_or(|shared| shared.unused.get() == 0)
     }
 
     /// How many have not had their turn yet.
     pub(crate) fn waiting(&self) -> usize {
-        self.shared.get().map_or(0, |shared| shared.places.borrow().waiting)
+        self.shared.get().map_or(0, |shared| shared.queue.borrow().len())
     }
 
     /// Notes that the current task holds what is waited for, if anybody cares to know.
@@ -128,89 +177,73 @@ impl WaitList {
 
     /// Gives the first who waits its turn, and wakes it. `false` if nobody waits.
     pub(crate) fn grant(&self) -> bool {
-        let Some(shared) = self.shared.get() else { return false };
-        let waker = {
-            let mut places = shared.places.borrow_mut();
-            let granted = places.queue.len() - places.waiting;
-            let Some((_, place)) = places.queue.get_mut(granted) else { return false };
-            let place = std::mem::replace(place, Place::Granted);
-            places.waiting -= 1;
-            match place {
-                Place::Waiting(waker) => waker,
-                Place::Granted => unreachable!("those granted stand before those who wait"),
-            }
-        };
-        waker.wake();
-        true
+        self.shared.get().is_some_and(|shared| shared.grant(Ticket::MAX))
     }
 
     /// Gives everybody who waits now its turn.
     pub(crate) fn grant_all(&self) {
-        for _ in 0..self.waiting() {
-            self.grant();
+        if let Some(shared) = self.shared.get() {
+            let last = shared.last.get();
+            while shared.granted.get() < last && shared.grant(last) {}
         }
     }
 
     /// Ready once the place has its turn; takes a place first if there is none.
-    fn poll(&self, ticket: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<()> {
-        if let (Some(number), Some(shared)) = (*ticket, self.shared.get()) {
-            let mut places = shared.places.borrow_mut();
-            let index = places.find(number);
-            match index.map(|index| (index, &places.queue[index].1)) {
-                Some((index, Place::Granted)) => {
-                    if index == 0 {
-                        places.queue.pop_front();
-                    } else {
-                        places.queue.remove(index);
-                    }
-                    *ticket = None;
-                    return Poll::Ready(());
-                }
-                Some((_, Place::Waiting(waker))) if waker.will_wake(cx.waker()) => {
-                    return Poll::Pending;
-                }
-                _ => {}
-            }
-        }
+    #[inline]
+    fn poll(&self, ticket: &mut Ticket, cx: &mut Context<'_>) -> Poll<()> {
         let shared = self.shared();
-        shared.listing.enter(|| Rc::downgrade(shared) as Weak<dyn Awaited>);
-        // Cloning and dropping wakers is user code: no borrow is held around either.
-        let new = Place::Waiting(cx.waker().clone());
-        let old = shared.place(ticket, new);
-        drop(old);
+        if *ticket == NO_PLACE {
+            // Cloning a waker is user code: no borrow is held.
+            *ticket = shared.enter(Awaiter::new(shared.home, cx.waker()));
+        } else if shared.use_turn(*ticket) {
+            *ticket = NO_PLACE;
+            return Poll::Ready(());
+        } else {
+            shared.update(*ticket, cx.waker());
+        }
         Poll::Pending
     }
 
     /// Gives up a place. Whether it had a turn that it did not use.
-    fn leave(&self, ticket: u64) -> bool {
+    fn leave(&self, ticket: Ticket) -> bool {
         let Some(shared) = self.shared.get() else { return false };
+        if shared.use_turn(ticket) {
+            return true;
+        }
         let left = {
-            let mut places = shared.places.borrow_mut();
-            let Some(index) = places.find(ticket) else { return false };
-            let left = places.queue.remove(index);
-            if let Some((_, Place::Waiting(_))) = left {
-                places.waiting -= 1;
-            }
-            left
+            let mut queue = shared.queue.borrow_mut();
+            Shared::find(&queue, ticket).and_then(|index| queue.remove(index))
         };
-        matches!(left, Some((_, Place::Granted)))
+        drop(left);
+        false
     }
 }
 
 /// Waits for a turn. If it is dropped with a turn that it did not use, `give_back` passes that on.
 pub(crate) struct Turn<'a, G: FnMut()> {
     list: &'a WaitList,
-    ticket: Option<u64>,
+    ticket: Ticket,
     give_back: G,
 }
 
 impl<'a, G: FnMut()> Turn<'a, G> {
     pub(crate) fn new(list: &'a WaitList, give_back: G) -> Self {
-        Turn { list, ticket: None, give_back }
+        Turn { list, ticket: NO_PLACE, give_back }
     }
 }
 
-impl<G: FnMut() + Unpin> Turn<'_, G> {
+impl<G: FnMut()> Turn<'_, G> {
+    #[inline]
+    pub(crate) fn has_place(&self) -> bool {
+        self.ticket != NO_PLACE
+    }
+
+    /// As `poll`.
+    #[inline]
+    pub(crate) fn poll_now(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.list.poll(&mut self.ticket, cx)
+    }
+
     /// Takes a place now, before the first wait.
     pub(crate) async fn enter(&mut self) {
         std::future::poll_fn(|cx| {
@@ -226,17 +259,14 @@ impl<G: FnMut() + Unpin> Future for Turn<'_, G> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Turn { list, ticket, .. } = self.get_mut();
-        list.poll(ticket, cx)
+        self.get_mut().poll_now(cx)
     }
 }
 
 impl<G: FnMut()> Drop for Turn<'_, G> {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            if self.list.leave(ticket) {
-                (self.give_back)();
-            }
+        if self.ticket != NO_PLACE && self.list.leave(self.ticket) {
+            (self.give_back)();
         }
     }
 }

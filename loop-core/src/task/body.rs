@@ -14,18 +14,13 @@ use super::cell::TaskKey;
 use super::gear::{Gear, Left, Stepped};
 use super::hook::TaskBody;
 use super::join::{Join, Outcome};
-use super::step::{Advance, Root};
+use super::step::{Advance, Lent};
 use crate::inner::Inner;
 
 /// A future without its type.
 pub(crate) trait Body {
-    /// One step of the task. The root is what a [`RootBody`] stands for.
-    fn step(
-        self: Pin<&mut Self>,
-        inner: &Inner,
-        key: TaskKey,
-        root: &mut Option<Root<'_>>,
-    ) -> Stepped;
+    /// One step of the task. A [`RootBody`] stands for the root that is lent.
+    fn step(self: Pin<&mut Self>, inner: &Inner, key: TaskKey, lent: &mut Lent<'_, '_>) -> Stepped;
 
     fn gear(&self) -> &Gear;
 
@@ -100,14 +95,9 @@ impl<F: Future> Future for Filled<F> {
 }
 
 impl<F: Future + 'static> Body for Filled<F> {
-    fn step(
-        self: Pin<&mut Self>,
-        inner: &Inner,
-        key: TaskKey,
-        _: &mut Option<Root<'_>>,
-    ) -> Stepped {
+    fn step(self: Pin<&mut Self>, inner: &Inner, key: TaskKey, lent: &mut Lent<'_, '_>) -> Stepped {
         let mut this = self.project();
-        this.gear.step(inner, key, |cx| {
+        this.gear.step(inner, key, lent.waker, |cx| {
             ready!(Self::advance(this.future.as_mut(), this.join, cx));
             this.future.set(None);
             Poll::Ready(Left::Nothing)
@@ -156,14 +146,9 @@ impl Hooked {
 }
 
 impl Body for Hooked {
-    fn step(
-        self: Pin<&mut Self>,
-        inner: &Inner,
-        key: TaskKey,
-        _: &mut Option<Root<'_>>,
-    ) -> Stepped {
+    fn step(self: Pin<&mut Self>, inner: &Inner, key: TaskKey, lent: &mut Lent<'_, '_>) -> Stepped {
         let Hooked { body, gear } = self.get_mut();
-        gear.step(inner, key, |cx| match body {
+        gear.step(inner, key, lent.waker, |cx| match body {
             Some(body) => body.as_mut().poll(cx).map(|()| Left::Something),
             None => Poll::Ready(Left::Nothing),
         })
@@ -205,14 +190,15 @@ impl Body for RootBody {
         mut self: Pin<&mut Self>,
         inner: &Inner,
         key: TaskKey,
-        root: &mut Option<Root<'_>>,
+        lent: &mut Lent<'_, '_>,
     ) -> Stepped {
+        let Lent { root, waker } = lent;
         let polled = match root.as_mut().filter(|root| root.key == key) {
-            Some(root) => self.0.run(inner, key, |cx| (root.advance)(Advance::Poll(cx))),
+            Some(root) => self.0.run(inner, key, waker, |cx| (root.advance)(Advance::Poll(cx))),
             None => (Poll::Pending, false),
         };
         match polled {
-            (Poll::Pending, woken) => self.0.pending(inner, woken),
+            (Poll::Pending, woken) => Stepped::Pending { woken },
             (Poll::Ready(()), _) => Stepped::Ended(Left::Something),
         }
     }

@@ -7,11 +7,11 @@ use std::task::Waker;
 use slab::Slab;
 
 use super::body::{AnyBody, SpareBodies};
-use super::gear::Gear;
 use super::join::{AnyJoin, SpareJoins};
 use super::state::{QUEUED, RUNNING};
 use super::waker::TaskWaker;
 use crate::cancel::SharedTree;
+use crate::inner::Inner;
 
 /// A task, by number: a slot in the table, and a serial, never zero, that tells the slot's tasks apart. The
 /// serial wraps after 2^32 tasks, and a waker kept that long may wake another task once: a spurious wake,
@@ -51,7 +51,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Its waker, between its steps, if it has one.
+    /// Its waker, between its steps, if it has one; see [`give_wakers`].
     pub(crate) fn waker(&self) -> Option<&Waker> {
         Some(self.body.as_ref()?.gear().waker.as_ref()?.waker())
     }
@@ -67,9 +67,6 @@ pub(crate) struct TaskTable {
     entries: Slab<Entry>,
     /// Of the task that was added last.
     serial: Option<NonZeroU32>,
-    /// A waker that nobody holds, for the next task that needs one: a task whose waker is never kept
-    /// costs no waker.
-    pub(crate) spare: Option<TaskWaker>,
     pub(crate) bodies: SpareBodies,
     pub(crate) joins: SpareJoins,
 }
@@ -102,15 +99,13 @@ impl TaskTable {
         Some((std::mem::replace(&mut entry.state, RUNNING), body))
     }
 
-    /// Keeps the waker of memory that does not fit the next task.
-    pub(crate) fn keep_waker(&mut self, gear: &mut Gear) {
-        let waker = gear.waker.take();
-        self.spare = waker.or(self.spare.take());
-    }
-
     pub(crate) fn remove(&mut self, key: TaskKey) -> Option<Entry> {
         self.get(key)?;
         self.entries.try_remove(key.index())
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.iter_mut().map(|(_, entry)| entry)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
@@ -130,5 +125,16 @@ impl TaskTable {
     /// The task in a slot, for closing.
     pub(crate) fn key_at(&self, slot: usize) -> Option<TaskKey> {
         Some(self.entries.get(slot)?.key)
+    }
+}
+
+/// Gives each task that is between its steps a waker, to be known by. O(n).
+pub(crate) fn give_wakers(inner: &Inner) {
+    for entry in inner.tasks.borrow_mut().iter_mut() {
+        let key = entry.key;
+        if let Some(body) = &mut entry.body {
+            let waker = &mut body.as_mut().gear_mut().waker;
+            waker.get_or_insert_with(|| TaskWaker::new(inner.inbox.clone(), key));
+        }
     }
 }

@@ -30,8 +30,7 @@ pub(crate) enum Left {
 }
 
 pub(crate) struct Gear {
-    /// Kept from step to step while somebody holds a clone of it, or while the task is queued; and from task
-    /// to task with the memory.
+    /// The task's own, once somebody has kept a clone of the one that its step was lent.
     pub(super) waker: Option<TaskWaker>,
     /// The task's context between its steps.
     pub(super) values: Snapshot,
@@ -49,11 +48,12 @@ impl Gear {
         &mut self,
         inner: &Inner,
         key: TaskKey,
+        lent: &mut Option<TaskWaker>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<Left>,
     ) -> Stepped {
         let caught = |cx: &mut Context<'_>| panic::catch_unwind(AssertUnwindSafe(|| poll(cx)));
-        match self.run(inner, key, caught) {
-            (Ok(Poll::Pending), woken) => self.pending(inner, woken),
+        match self.run(inner, key, lent, caught) {
+            (Ok(Poll::Pending), woken) => Stepped::Pending { woken },
             (Ok(Poll::Ready(left)), _) => Stepped::Ended(left),
             (Err(payload), _) => Stepped::Panicked(payload),
         }
@@ -65,60 +65,44 @@ impl Gear {
         &mut self,
         inner: &Inner,
         key: TaskKey,
+        lent: &mut Option<TaskWaker>,
         poll: impl FnOnce(&mut Context<'_>) -> R,
     ) -> (R, bool) {
-        let Gear { waker, values } = self;
-        let waker = match waker {
-            Some(waker) => waker,
-            none => none.insert(spare_waker(inner, key)),
+        let Gear { waker: own, values } = self;
+        let waker = match own {
+            Some(own) => &*own,
+            None => &*lent.get_or_insert_with(|| new_waker(inner, key)),
         };
         waker.aim(key);
-        let _current = Current::enter(inner, key);
-        let running = waker.run();
+        let running = waker.run(key);
         let mut context = Context::from_waker(waker.waker());
         let result = values.run_keeping(|| poll(&mut context));
-        (result, running.leave())
+        let woken = running.leave();
+        if waker.is_kept() == own.is_none() {
+            change_hands(own, lent);
+        }
+        (result, woken)
     }
 
     /// The task is over: its context. A waker that somebody holds stays with the task, for good.
     #[inline]
     pub(super) fn take_values(&mut self) -> Snapshot {
-        if self.waker.as_ref().is_some_and(TaskWaker::is_kept) {
-            self.waker = None;
-        }
+        self.waker = None;
         std::mem::take(&mut self.values)
     }
+}
 
-    /// A waker that nobody holds serves the next task that needs one, unless this one goes on at once.
-    #[inline(always)]
-    pub(super) fn pending(&mut self, inner: &Inner, woken: bool) -> Stepped {
-        if !woken && self.waker.as_ref().is_some_and(|waker| !waker.is_kept()) {
-            inner.tasks.borrow_mut().spare = self.waker.take();
-        }
-        Stepped::Pending { woken }
+/// A waker that was lent stays with the task if somebody keeps it, and the task's own is lent to others when
+/// nobody does any more.
+#[cold]
+fn change_hands(own: &mut Option<TaskWaker>, lent: &mut Option<TaskWaker>) {
+    match own.take() {
+        Some(left) => *lent = Some(left),
+        None => *own = lent.take(),
     }
 }
 
-/// A waker for a task that has none.
-fn spare_waker(inner: &Inner, key: TaskKey) -> TaskWaker {
-    let spare = inner.tasks.borrow_mut().spare.take();
-    spare.unwrap_or_else(|| TaskWaker::new(inner.inbox.clone(), key))
-}
-
-/// Makes a task current until dropped.
-pub(super) struct Current<'a> {
-    inner: &'a Inner,
-    previous: Option<TaskKey>,
-}
-
-impl<'a> Current<'a> {
-    pub(super) fn enter(inner: &'a Inner, key: TaskKey) -> Self {
-        Current { inner, previous: inner.current_task.replace(Some(key)) }
-    }
-}
-
-impl Drop for Current<'_> {
-    fn drop(&mut self) {
-        self.inner.current_task.set(self.previous);
-    }
+#[cold]
+fn new_waker(inner: &Inner, key: TaskKey) -> TaskWaker {
+    TaskWaker::new(inner.inbox.clone(), key)
 }

@@ -8,6 +8,7 @@ use loop_handle::Handle;
 use super::cell::TaskKey;
 use super::handle::Task;
 use super::join::{Header, Outcome};
+use super::running::running_task;
 use super::state::{DONE, IGNORED, POLLED};
 use crate::current;
 use crate::error::TaskError;
@@ -20,7 +21,7 @@ impl Header {
         if running.id != self.loop_id {
             return Some(TaskError::WrongLoop);
         }
-        let itself = running.current_task.get() == Some(self.key.get());
+        let itself = running_task(running.id) == Some(self.key.get());
         itself.then_some(TaskError::AwaitsItself)
     }
 }

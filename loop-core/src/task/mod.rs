@@ -1,5 +1,6 @@
 //! Tasks: futures that the loop polls to their end.
 
+mod awaiter;
 mod body;
 mod builder;
 mod cell;
@@ -18,14 +19,16 @@ mod task_ref;
 mod waker;
 mod watch;
 
+pub(crate) use awaiter::{Awaiter, own_task};
 pub(crate) use builder::InContext;
-pub(crate) use cell::{TaskKey, TaskTable};
+pub(crate) use cell::{TaskKey, TaskTable, give_wakers};
 pub(crate) use request::Asked;
+pub(crate) use running::{Running, running_task};
 pub(crate) use spawn::{add_root, remove_root};
 pub(crate) use step::{Advance, attend, attend_later, while_queued};
-pub(crate) use step::{Root, drop_all, schedule, step};
+pub(crate) use step::{Lent, Root, drop_all, schedule, step};
 pub(crate) use task_ref::find;
-pub(crate) use waker::{RemoteWake, own_task};
+pub(crate) use waker::{RemoteWake, TaskWaker};
 
 pub use builder::TaskBuilder;
 pub use handle::{CancelOnDrop, Task};

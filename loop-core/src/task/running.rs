@@ -1,56 +1,79 @@
-//! Which task's step runs on this thread, known by its waker: how a task that wakes itself, which is what
-//! giving way is, needs no look at any table.
+//! Which task's step runs on this thread, and with which waker: how a task that wakes itself, which is what
+//! giving way is, needs no look at any table, and one that waits can be noted by its number.
 
 use std::cell::Cell;
 use std::ptr;
 
+use super::cell::TaskKey;
+use crate::current;
+
 thread_local! {
-    // Without a destructor, so that a look at it is a load.
-    static RUNNING: Cell<*const ()> = const { Cell::new(ptr::null()) };
+    // Without a destructor, so that a look at them is a load.
+    static TARGET: Cell<*const ()> = const { Cell::new(ptr::null()) };
+    /// A task of the loop that runs.
+    static TASK: Cell<TaskKey> = const { Cell::new(TaskKey::NONE) };
 }
 
-/// Makes the task with this waker the running one until it is dropped or [`leave`](Running::leave)s. Steps
-/// nest: an eager start is one inside another.
-pub(super) struct Running {
+/// Makes a task the running one until it is dropped or [`leave`](Running::leave)s. Steps nest: an eager start
+/// is one inside another.
+pub(crate) struct Running {
     target: *const (),
-    outer: *const (),
+    outer: (*const (), TaskKey),
 }
 
 impl Running {
-    /// `target` is what the waker points to. It is compared and never followed.
+    /// `target` is what the task's waker points to. It is compared and never followed.
     #[inline]
-    pub(super) fn enter(target: *const ()) -> Self {
-        Running { target, outer: RUNNING.replace(target) }
+    pub(super) fn enter(target: *const (), task: TaskKey) -> Self {
+        Running { target, outer: (TARGET.replace(target), TASK.replace(task)) }
+    }
+
+    /// A task that does not have a step, but whose body is being dropped, say.
+    pub(super) fn without_waker(task: TaskKey) -> Self {
+        Self::enter(ptr::null(), task)
+    }
+
+    /// No task: for when another loop begins to run.
+    pub(crate) fn nothing() -> Self {
+        Self::without_waker(TaskKey::NONE)
     }
 
     /// Ends it; whether the task was [woken](wake) meanwhile.
     #[inline]
     pub(super) fn leave(self) -> bool {
-        RUNNING.get() != self.target
+        TARGET.get() != self.target
     }
 }
 
 impl Drop for Running {
     #[inline]
     fn drop(&mut self) {
-        RUNNING.set(self.outer);
+        let (target, task) = self.outer;
+        TARGET.set(target);
+        TASK.set(task);
     }
 }
 
-/// Whether this is the target of the running task's waker. It is not when the task has woken itself in this
-/// step.
+/// The task of this loop that is the running one.
 #[inline]
-pub(super) fn is(target: *const ()) -> bool {
-    RUNNING.get() == target
+pub(crate) fn running_task(loop_id: u64) -> Option<TaskKey> {
+    let task = TASK.get();
+    (task != TaskKey::NONE && current::runs(loop_id)).then_some(task)
+}
+
+/// The same, if its waker points there. Once the task has woken itself in this step it is not said any more.
+#[inline]
+pub(super) fn task_of_waker(loop_id: u64, target: *const ()) -> Option<TaskKey> {
+    (TARGET.get() == target && current::runs(loop_id)).then(|| TASK.get())
 }
 
 /// Takes note that a task is woken, if it is the running one and this is the first time in its step. What
 /// [`Running::leave`] finds changed is the note.
 #[inline]
 pub(super) fn wake(target: *const ()) -> bool {
-    let first = is(target);
+    let first = TARGET.get() == target;
     if first {
-        RUNNING.set(ptr::null());
+        TARGET.set(ptr::null());
     }
     first
 }

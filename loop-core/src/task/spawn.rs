@@ -8,8 +8,9 @@ use super::body::{AnyBody, Fresh, Hooked, RootBody};
 use super::cell::{Entry, TaskKey};
 use super::handle::Task;
 use super::join::{AnyJoin, Header, Join};
+use super::running;
 use super::state::{QUEUED, ROOT, UNHANDLED};
-use super::step::step;
+use super::step::{Lent, step};
 use super::task_ref::{TaskRef, find};
 use crate::cancel;
 use crate::current;
@@ -62,7 +63,7 @@ impl LoopRef {
         if eager == Some(true) && self.is_current() {
             let key = self.insert_task(join.clone(), body, 0);
             join.header.key.set(key);
-            step(self, key, &mut None);
+            self.start_eagerly(key);
         } else {
             let key = self.insert_task(join.clone(), body, QUEUED);
             join.header.key.set(key);
@@ -78,9 +79,15 @@ impl LoopRef {
             if body.as_mut().refill(&mut fresh) {
                 return body;
             }
-            self.inner.tasks.borrow_mut().keep_waker(body.as_mut().gear_mut());
         }
         Box::pin(fresh.into_body())
+    }
+
+    /// The step inside which this one is may be at the waker that the loop lends.
+    fn start_eagerly(&self, key: TaskKey) {
+        let mut waker = self.inner.spare_waker.take();
+        step(self, key, &mut Lent { root: &mut None, waker: &mut waker });
+        self.inner.spare_waker.set(waker);
     }
 
     /// Whether this is the loop that runs on this thread.
@@ -129,5 +136,5 @@ where
 /// The task whose step runs on this thread; `None` inside a plain callback (B-TASK-04, B-LOOP-26).
 pub fn current_task() -> Option<TaskRef> {
     let inner = current::running()?;
-    find(&inner, inner.current_task.get()?)
+    find(&inner, running::running_task(inner.id)?)
 }

@@ -9,9 +9,11 @@ use loop_handle::Snapshot;
 
 use super::body::AnyBody;
 use super::cell::{Entry, TaskKey};
-use super::gear::{Current, Left, Stepped};
+use super::gear::{Left, Stepped};
+use super::running::Running;
 use super::state::{ATTEND, QUEUED, ROOT, RUNNING, WOKEN};
 use super::task_ref::{TaskRef, find, report_pending};
+use super::waker::TaskWaker;
 use crate::cancel::{self, Turn};
 use crate::debug::Timing;
 use crate::error::{LoopAbort, PanicError, TaskError};
@@ -25,6 +27,14 @@ pub(crate) struct Root<'a> {
     pub(crate) key: TaskKey,
     /// Polls it, or drops it because it was cancelled.
     pub(crate) advance: &'a mut dyn FnMut(Advance<'_, '_>) -> Poll<()>,
+}
+
+/// What a loop lends to each of its tasks' steps.
+pub(crate) struct Lent<'a, 'r> {
+    /// The future of the run, if the run has one.
+    pub(crate) root: &'a mut Option<Root<'r>>,
+    /// A waker for tasks that have none of their own. Nobody holds it.
+    pub(crate) waker: &'a mut Option<TaskWaker>,
 }
 
 pub(crate) enum Advance<'a, 'b> {
@@ -75,49 +85,49 @@ pub(crate) fn while_queued(inner: &Inner, key: TaskKey, f: impl FnOnce()) {
 }
 
 /// Runs one step.
-#[inline]
-pub(crate) fn step(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
+#[inline(always)]
+pub(crate) fn step(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
     let timing = Timing::start(lp, |context| context.task = find(&lp.inner, key));
-    deliver_or_poll(lp, key, root);
+    deliver_or_poll(lp, key, lent);
     timing.finish(lp);
 }
 
 /// A request is delivered, else the body is polled.
-#[inline(never)]
-fn deliver_or_poll(lp: &LoopRef, key: TaskKey, root: &mut Option<Root<'_>>) {
+#[inline(always)]
+fn deliver_or_poll(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
     let inner = &*lp.inner;
     let begun = inner.tasks.borrow_mut().begin_step(key);
     let Some((state, mut body)) = begun else { return };
     if state & ATTEND != 0 {
-        return deliver(lp, key, body, root);
+        return deliver(lp, key, body, lent);
     }
-    match body.as_mut().step(inner, key, root) {
+    match body.as_mut().step(inner, key, lent) {
         Stepped::Pending { woken } => suspend(inner, key, body, woken),
         Stepped::Ended(Left::Nothing) if !has(inner, key, ATTEND) => {
             let values = body.as_mut().gear_mut().take_values();
             finish(lp, key, Some(body), values, None);
         }
-        ended => end(lp, key, body, root, ended, None),
+        ended => end(lp, key, body, lent, ended, None),
     }
 }
 
 /// A step that has something to deliver.
 #[cold]
-fn deliver(lp: &LoopRef, key: TaskKey, mut body: AnyBody, root: &mut Option<Root<'_>>) {
+fn deliver(lp: &LoopRef, key: TaskKey, mut body: AnyBody, lent: &mut Lent<'_, '_>) {
     let inner = &*lp.inner;
     let asked = find(inner, key).map(|task| task.join.header().take_asked());
     let turn = cancel::begin_step(lp, key, asked.unwrap_or_default());
     if let Turn::Cancel(reason) = turn {
-        return end(lp, key, body, root, Stepped::Ended(Left::Something), Some(reason));
+        return end(lp, key, body, lent, Stepped::Ended(Left::Something), Some(reason));
     }
-    match body.as_mut().step(inner, key, root) {
+    match body.as_mut().step(inner, key, lent) {
         Stepped::Pending { woken } => {
             if matches!(turn, Turn::Watch) {
                 cancel::end_step(inner, key, woken || has(inner, key, WOKEN));
             }
             suspend(inner, key, body, woken);
         }
-        ended => end(lp, key, body, root, ended, None),
+        ended => end(lp, key, body, lent, ended, None),
     }
 }
 
@@ -148,7 +158,7 @@ fn end(
     lp: &LoopRef,
     key: TaskKey,
     mut body: AnyBody,
-    root: &mut Option<Root<'_>>,
+    lent: &mut Lent<'_, '_>,
     ended: Stepped,
     mut cancelled: Option<Option<Arc<str>>>,
 ) {
@@ -168,8 +178,9 @@ fn end(
     if cancelled.is_none() && has(&lp.inner, key, ATTEND) {
         cancelled = cancel::left_over(&lp.inner, key, join.header().take_asked());
     }
-    if let (Some(reason), true, Some(root)) = (&cancelled, join.header().has(ROOT), root) {
-        let _current = Current::enter(&lp.inner, key);
+    if let (Some(reason), true, Some(root)) = (&cancelled, join.header().has(ROOT), &mut *lent.root)
+    {
+        let _current = Running::without_waker(key);
         let cancel = || (root.advance)(Advance::Cancel(reason.clone()));
         _ = values.run_keeping(cancel);
     }
@@ -191,7 +202,7 @@ fn drop_body(
     values: &mut Snapshot,
     panicked: Option<Box<dyn Any + Send>>,
 ) -> (Option<AnyBody>, Option<LoopAbort>) {
-    let _current = Current::enter(&lp.inner, key);
+    let _current = Running::without_waker(key);
     let clear = || match panicked {
         Some(payload) => panic::resume_unwind(payload),
         None => body.as_mut().clear(),

@@ -71,12 +71,10 @@ impl RemoteWake {
 /// The vtable of these wakers.
 static VTABLE: OnceLock<&'static RawWakerVTable> = OnceLock::new();
 
-/// The running task of this loop, if that is what `waker` wakes: who is to be woken can be noted by number
-/// then, while a clone of the waker costs two atomic operations. `None` may also be for want of knowing.
+/// Whether this is a task's waker. `false` may also be for want of knowing.
 #[inline]
-pub(crate) fn own_task(inner: &Inner, waker: &Waker) -> Option<TaskKey> {
-    let ours = VTABLE.get().is_some_and(|vtable| ptr::eq(*vtable, waker.vtable()));
-    if ours && running::is(waker.data()) { inner.current_task.get() } else { None }
+pub(super) fn is_ours(waker: &Waker) -> bool {
+    VTABLE.get().is_some_and(|vtable| ptr::eq(*vtable, waker.vtable()))
 }
 
 /// A waker and a second reference to what it points to, to see whether anybody else holds one.
@@ -103,8 +101,8 @@ impl TaskWaker {
 
     /// Makes its task the running one.
     #[inline]
-    pub(super) fn run(&self) -> Running {
-        Running::enter(Arc::as_ptr(&self.target).cast())
+    pub(super) fn run(&self, key: TaskKey) -> Running {
+        Running::enter(Arc::as_ptr(&self.target).cast(), key)
     }
 
     /// Whether somebody keeps a clone. If nobody does, nobody can make one meanwhile.
