@@ -6,7 +6,7 @@ mod common;
 
 use std::io::{self, Read, Write};
 
-use common::{World, for_each_stream};
+use common::{World, every_kind};
 use loop_core::{spawn, yield_now};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, copy, copy_buf};
 use tokio_test::io::{Builder, Handle};
@@ -30,8 +30,8 @@ fn later(mut handle: Handle, act: impl FnOnce(&mut Handle) + 'static) {
 
 #[test]
 fn b_str_24_what_a_script_says_arrives_however_it_is_split() {
-    for_each_stream(|world: &mut World| {
-        let (_reader, mut writer, mut peer) = world.open_stream();
+    every_kind().that_write().run(|world: &mut World| {
+        let (_reader, mut writer, mut peer) = world.open_writing();
         for split in 0..=WORDS.len() {
             let (first, second) = WORDS.split_at(split);
             let mut script = Builder::new();
@@ -58,9 +58,9 @@ fn b_str_24_what_a_script_says_arrives_however_it_is_split() {
 
 #[test]
 fn b_str_24_what_comes_in_is_what_a_script_expects_however_it_is_split() {
-    for_each_stream(|world: &mut World| {
+    every_kind().that_read().run(|world: &mut World| {
         for split in 0..=WORDS.len() {
-            let (mut reader, writer, mut peer) = world.open_stream();
+            let (mut reader, writer, mut peer) = world.open_reading();
             // The script takes the two parts one by one, whatever is offered.
             let (first, second) = WORDS.split_at(split);
             let mut script = Builder::new();
@@ -71,7 +71,7 @@ fn b_str_24_what_comes_in_is_what_a_script_expects_however_it_is_split() {
             }
             let mut script = script.build();
             peer.write_all(WORDS).unwrap();
-            peer.shutdown(std::net::Shutdown::Write).unwrap();
+            peer.end();
             world.block_on(async {
                 let count = copy_buf(&mut reader, &mut script).await.unwrap();
                 assert_eq!(count, WORDS.len() as u64);
@@ -84,13 +84,13 @@ fn b_str_24_what_comes_in_is_what_a_script_expects_however_it_is_split() {
 
 #[test]
 fn b_str_24_what_a_script_refuses_stays_unread() {
-    for_each_stream(|world: &mut World| {
+    every_kind().that_read().run(|world: &mut World| {
         for split in 1..WORDS.len() {
-            let (mut reader, writer, mut peer) = world.open_stream();
+            let (mut reader, writer, mut peer) = world.open_reading();
             let (first, second) = WORDS.split_at(split);
             let mut script = Builder::new().write(first).write_error(broken()).build();
             peer.write_all(WORDS).unwrap();
-            peer.shutdown(std::net::Shutdown::Write).unwrap();
+            peer.end();
             world.block_on(async {
                 let error = copy_buf(&mut reader, &mut script).await.unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
@@ -106,17 +106,17 @@ fn b_str_24_what_a_script_refuses_stays_unread() {
 
 #[test]
 fn b_str_24_lines_and_exact_reads_of_a_split_stream() {
-    for_each_stream(|world: &mut World| {
+    every_kind().both_ways().run(|world: &mut World| {
         let (mut reader, mut writer, mut peer) = world.open_stream();
         for split in 1..WORDS.len() {
             let (first, second) = WORDS.split_at(split);
             peer.write_all(first).unwrap();
             world.turn();
-            let rest = peer.try_clone().unwrap();
+            let mut rest = peer.try_clone().unwrap();
             world.block_on(async {
                 let late = spawn(async move {
                     yield_now().await;
-                    (&rest).write_all(second).unwrap();
+                    rest.write_all(second).unwrap();
                 });
                 let mut line = Vec::new();
                 if split % 2 == 0 {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use common::{Probe, World, for_each_backend, temp_dir, text};
+use common::{Peer, Probe, World, for_each_backend, temp_dir, text};
 use loop_net::{AsyncFd, SendFile, Transport, WriteState};
 
 const SIZE: usize = 3_000_000;
@@ -42,15 +42,15 @@ fn position(mut file: &File) -> u64 {
 }
 
 /// A thread that reads everything from a connection.
-fn collect(stream: TcpStream) -> std::thread::JoinHandle<Vec<u8>> {
+fn collect(mut stream: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        let _ = (&stream).read_to_end(&mut bytes);
+        let _ = stream.read_to_end(&mut bytes);
         bytes
     })
 }
 
-fn connected(world: &mut World, probe: &Probe) -> (Transport, TcpStream) {
+fn connected(world: &mut World, probe: &Probe) -> (Transport, Peer) {
     world.accept(probe)
 }
 
@@ -157,7 +157,7 @@ fn b_sfl_06_what_was_written_goes_first_and_nothing_comes_between() {
         let file = file(&dir);
         for native in [true, false] {
             let probe = Probe::new();
-            let (transport, peer) = connected(world, &probe);
+            let (transport, mut peer) = connected(world, &probe);
             let before = common::block(&transport, b'<');
             let sender = transport.clone();
             let sending = world.event_loop.spawn({
@@ -167,7 +167,7 @@ fn b_sfl_06_what_was_written_goes_first_and_nothing_comes_between() {
             world.turn();
             world.turn();
             // Meanwhile nothing is read, and writes are refused.
-            (&peer).write_all(b"later").unwrap();
+            peer.write_all(b"later").unwrap();
             assert!(!transport.is_reading());
             assert_eq!(transport.write(b"between"), WriteState::Closed);
             world.idle();

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::tls::{Identity, RawClient, echo_server, probe_server, until_registered};
+use common::tls::{Identity, RawClient, echo_server, probe_server, shaken, until_registered};
 use common::{Hook, OnDrop, Probe, Trace, World, for_each_backend, is_open, reset};
 use loop_core::{spawn, timeout, yield_now};
 use loop_net::{KeepOpen, NetError, Protocol, Tls, TlsProtocol, Transport, WriteState};
@@ -267,14 +267,9 @@ fn b_tls_07_a_dropped_connector_closes_its_socket() {
 
 #[test]
 fn b_tls_09_and_14_marks_and_a_close_flushes_first() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let probe = Probe::new();
-        let server = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
-        client.shake(world, usize::MAX);
-        world.until(|| probe.transport().is_some());
-        let transport = probe.transport().unwrap();
+        let (transport, mut client) = shaken(world, &probe);
         assert_eq!(transport.write_buffer_limits(), (128 * 1024, 512 * 1024));
         assert_eq!(probe.trace.take(), ["made"]);
         // More than the kernel takes, until it is full, and then as much again.
@@ -297,58 +292,39 @@ fn b_tls_09_and_14_marks_and_a_close_flushes_first() {
         // It waits for our goodbye.
         world.idle();
         assert!(!probe.trace.has("lost"));
-        client.tls.send_close_notify();
-        client.send(world, usize::MAX);
+        client.say_goodbye(world);
         world.until(|| probe.trace.has("lost"));
         assert!(transport.tls_info().unwrap().clean_shutdown());
-        server.close();
     });
 }
 
 #[test]
 fn b_tls_09_writing_resumes_when_it_has_drained() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let probe = Probe::new();
-        let server = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
-        client.shake(world, usize::MAX);
-        world.until(|| probe.transport().is_some());
-        let transport = probe.transport().unwrap();
+        let (transport, mut client) = shaken(world, &probe);
         let mut written = 0;
         while transport.write(&[7; 100_000]) == WriteState::Open {
             written += 100_000;
         }
         written += 100_000;
-        let mut plain = Vec::new();
-        while plain.len() < written {
-            assert!(client.receive(&mut plain));
-            world.turn();
-        }
+        client.hear(world, written);
         assert_eq!(probe.trace.take(), ["made", "pause", "resume"]);
         assert_eq!(transport.write_buffer_size(), 0);
         transport.abort();
         world.until(|| probe.trace.has("lost"));
-        server.close();
     });
 }
 
 #[test]
 fn b_tls_11_a_paused_protocol_gets_nothing_until_it_resumes() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let probe = Probe::new();
-        let server = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
-        client.shake(world, usize::MAX);
-        world.until(|| probe.transport().is_some());
-        let transport = probe.transport().unwrap();
+        let (transport, mut client) = shaken(world, &probe);
         transport.pause_reading();
         assert!(!transport.is_reading());
-        client.tls.writer().write_all(b"hello").unwrap();
-        client.send(world, usize::MAX);
-        client.tls.send_close_notify();
-        client.send(world, usize::MAX);
+        client.say(world, b"hello");
+        client.say_goodbye(world);
         world.idle();
         assert_eq!(probe.trace.take(), ["made"]);
         transport.resume_reading();
@@ -356,7 +332,6 @@ fn b_tls_11_a_paused_protocol_gets_nothing_until_it_resumes() {
         world.until(|| probe.trace.has("lost"));
         // The goodbye comes behind the data.
         assert_eq!(probe.trace.take(), ["data hello", "eof", "lost"]);
-        server.close();
     });
 }
 
@@ -449,21 +424,16 @@ fn b_tls_15_a_peer_that_does_not_say_goodbye() {
 
 #[test]
 fn b_tls_16_data_before_the_goodbye_comes_before_the_end() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let probe = Probe::new();
-        let server = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
-        client.shake(world, usize::MAX);
+        let (_transport, mut client) = shaken(world, &probe);
         client.tls.writer().write_all(b"last words").unwrap();
-        client.tls.send_close_notify();
-        client.send(world, usize::MAX);
+        client.say_goodbye(world);
         world.until(|| probe.trace.has("lost"));
         assert_eq!(probe.trace.take(), ["made", "data last words", "eof", "lost"]);
         while client.receive(&mut Vec::new()) {
             world.turn();
         }
-        server.close();
     });
 }
 
@@ -477,8 +447,7 @@ fn b_tls_18_an_end_without_a_goodbye_can_be_told_or_refused() {
                 probe_server(world, identity.server().require_close_notify(strict), &probe);
             let mut client = RawClient::new(&identity, server.local_addrs()[0]);
             client.shake(world, usize::MAX);
-            client.tls.writer().write_all(b"half a mess").unwrap();
-            client.send(world, usize::MAX);
+            client.say(world, b"half a mess");
             world.until(|| probe.trace.has("data half a mess"));
             let transport = probe.transport().unwrap();
             drop(client);
@@ -513,20 +482,14 @@ fn b_tls_19_a_close_in_the_handshake_aborts() {
 
 #[test]
 fn b_tls_20_the_loss_below_counts_at_once() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let probe = Probe::new();
-        let server = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
-        client.shake(world, usize::MAX);
-        world.until(|| probe.transport().is_some());
-        let transport = probe.transport().unwrap();
+        let (transport, client) = shaken(world, &probe);
         reset(client.socket);
         world.until(|| transport.is_closing());
         world.until(|| probe.trace.count("lost") == 1);
         assert_eq!(probe.trace.take(), ["made", "lost ConnectionReset"]);
         assert_eq!(transport.write_buffer_size(), 0);
-        server.close();
     });
 }
 
@@ -564,8 +527,7 @@ fn s31_a_client_hello_that_was_read_already_is_not_lost() {
             world.turn();
         }
         assert_eq!(plain, b"hi");
-        client.tls.send_close_notify();
-        client.send(world, usize::MAX);
+        client.say_goodbye(world);
         server.close();
         world.block_on(server.wait_closed());
     });
@@ -678,11 +640,7 @@ fn b_tls_25_tls_inside_tls() {
     let (outer, inner) = (Identity::new(), Identity::new());
     for_each_backend(|world| {
         let (outer_tls, inner_tls) = (outer.server(), inner.server());
-        let probe = Probe::acting(|hook, transport| {
-            if let Hook::Data(data) = hook {
-                transport.write(data);
-            }
-        });
+        let probe = Probe::echoing();
         let given = probe.clone();
         let serving = world.net.tcp_server("127.0.0.1:0").tls(outer_tls);
         let serving = serving.bind(move || inner_tls.over(given.clone()));
@@ -757,31 +715,21 @@ fn b_tls_27_a_finished_connection_frees_everything() {
 
 #[test]
 fn b_tls_28_key_updates_are_no_data() {
-    let identity = Identity::new();
     for_each_backend(|world| {
-        let probe = Probe::acting(|hook, transport| {
-            if let Hook::Data(data) = hook {
-                transport.write(data);
-            }
-        });
-        let server = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
-        client.shake(world, usize::MAX);
+        let probe = Probe::echoing();
+        let (_transport, mut client) = shaken(world, &probe);
         let mut plain = Vec::new();
         for round in 1..=3 {
             client.tls.refresh_traffic_keys().unwrap();
-            client.tls.writer().write_all(b"x").unwrap();
-            client.send(world, usize::MAX);
+            client.say(world, b"x");
             while plain.len() < round {
                 assert!(client.receive(&mut plain));
                 world.turn();
             }
         }
         assert_eq!(probe.trace.all(), ["made", "data x", "data x", "data x"]);
-        client.tls.send_close_notify();
-        client.send(world, usize::MAX);
+        client.say_goodbye(world);
         world.until(|| probe.trace.has("lost"));
-        server.close();
     });
 }
 
@@ -789,21 +737,13 @@ fn b_tls_28_key_updates_are_no_data() {
 fn records_may_come_byte_by_byte() {
     let identity = Identity::new();
     for_each_backend(|world| {
-        let probe = Probe::acting(|hook, transport| {
-            if let Hook::Data(data) = hook {
-                transport.write(data);
-            }
-        });
+        let probe = Probe::echoing();
         let server = probe_server(world, identity.server(), &probe);
         let mut client = RawClient::new(&identity, server.local_addrs()[0]);
         client.shake(world, 1);
         client.tls.writer().write_all(b"slowly").unwrap();
         client.send(world, 1);
-        let mut plain = Vec::new();
-        while plain.len() < 6 {
-            assert!(client.receive(&mut plain));
-            world.turn();
-        }
+        client.hear(world, 6);
         client.tls.send_close_notify();
         client.send(world, 1);
         world.until(|| probe.trace.has("lost"));
@@ -848,22 +788,17 @@ fn garbage_instead_of_a_client_hello_ends_its_connection_only() {
 
 #[test]
 fn a_panic_in_a_hook_behind_tls_costs_its_own_connection() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let probe = Probe::acting(|hook, _| {
             if let Hook::Data(b"boom") = hook {
                 panic!("as expected");
             }
         });
-        let server = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
-        client.shake(world, usize::MAX);
-        client.tls.writer().write_all(b"boom").unwrap();
-        client.send(world, usize::MAX);
+        let (_transport, mut client) = shaken(world, &probe);
+        client.say(world, b"boom");
         world.until(|| probe.trace.count("lost") == 1);
         assert!(probe.trace.take()[2].contains("as expected"));
         assert_eq!(world.reports.take().len(), 1);
-        server.close();
     });
 }
 

@@ -10,18 +10,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use common::tls::{Identity, RawClient, echo_server, probe_server, until_registered};
+use common::tls::{Identity, RawClient, echo_server, probe_server, shaken, until_registered};
 use common::{Hook, Probe, World, for_each_backend, is_open, temp_dir};
 use loop_net::{Buffered, BufferedProtocol, SendFile, Tls, Transport, WriteState};
-
-/// An echo that notes.
-fn echo_probe() -> Probe {
-    Probe::acting(|hook, transport| {
-        if let Hook::Data(data) = hook {
-            transport.write(data);
-        }
-    })
-}
 
 /// A connection of probes on both sides. The lower transport of the client, its upper one, the server's.
 fn pair(
@@ -65,15 +56,14 @@ fn b_tls_03_the_handshake_starts_at_once_and_early_data_is_not_lost() {
         until_registered(world, 0);
         world.reports.take();
         // A server hears what was sent before the loop knew of the connection.
-        let probe = echo_probe();
+        let probe = Probe::echoing();
         let server = probe_server(world, identity.server(), &probe);
         let mut client = RawClient::new(&identity, server.local_addrs()[0]);
         let mut first = Vec::new();
         client.tls.write_tls(&mut first).unwrap();
         client.socket.write_all(&first).unwrap();
         client.shake(world, usize::MAX);
-        client.tls.writer().write_all(b"hello").unwrap();
-        client.send(world, usize::MAX);
+        client.say(world, b"hello");
         world.until(|| probe.trace.has("data hello"));
         probe.transport().unwrap().abort();
         world.until(|| probe.trace.has("lost"));
@@ -132,10 +122,7 @@ fn b_tls_12_all_plaintext_of_one_input_is_delivered() {
     for_each_backend(|world| {
         // Three records in one segment are one call of a plain protocol.
         let probe = Probe::new();
-        let server = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
-        client.shake(world, usize::MAX);
-        world.until(|| probe.transport().is_some());
+        let (transport, mut client) = shaken(world, &probe);
         let mut records = Vec::new();
         for piece in [&b"one "[..], b"two ", b"three"] {
             client.tls.writer().write_all(piece).unwrap();
@@ -144,9 +131,8 @@ fn b_tls_12_all_plaintext_of_one_input_is_delivered() {
         client.socket.write_all(&records).unwrap();
         world.until(|| probe.trace.count("data") > 0);
         assert_eq!(probe.trace.take(), ["made", "data one two three"]);
-        probe.transport().unwrap().abort();
+        transport.abort();
         world.until(|| probe.trace.has("lost"));
-        server.close();
         // A buffered one has its buffer filled again and again.
         let fives = Fives::default();
         let given = fives.clone();
@@ -154,13 +140,11 @@ fn b_tls_12_all_plaintext_of_one_input_is_delivered() {
         let server = world.block_on(serving.bind(move || Buffered(given.clone()))).unwrap();
         let mut client = RawClient::new(&identity, server.local_addrs()[0]);
         client.shake(world, usize::MAX);
-        client.tls.writer().write_all(b"twelve bytes").unwrap();
-        client.send(world, usize::MAX);
+        client.say(world, b"twelve bytes");
         world.until(|| fives.all.borrow().len() == 12);
         assert_eq!(*fives.calls.borrow(), [5, 5, 2]);
         assert_eq!(*fives.all.borrow(), b"twelve bytes");
-        client.tls.send_close_notify();
-        client.send(world, usize::MAX);
+        client.say_goodbye(world);
         until_registered(world, 1);
         server.close();
     });
@@ -168,14 +152,9 @@ fn b_tls_12_all_plaintext_of_one_input_is_delivered() {
 
 #[test]
 fn b_tls_14_an_abort_says_no_goodbye() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let probe = Probe::new();
-        let server = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
-        client.shake(world, usize::MAX);
-        world.until(|| probe.transport().is_some());
-        let transport = probe.transport().unwrap();
+        let (transport, mut client) = shaken(world, &probe);
         transport.abort();
         transport.abort();
         assert!(transport.is_closing());
@@ -186,7 +165,6 @@ fn b_tls_14_an_abort_says_no_goodbye() {
         assert!(!state.peer_has_closed(), "a close_notify");
         world.until(|| probe.trace.has("lost"));
         assert_eq!(probe.trace.take(), ["made", "lost"]);
-        server.close();
     });
 }
 
@@ -214,14 +192,9 @@ fn b_tls_17_a_connection_cannot_be_kept_open_after_the_peers_end() {
 
 #[test]
 fn b_tls_21_after_closing_writes_are_counted_and_data_is_ignored() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let probe = Probe::new();
-        let server = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
-        client.shake(world, usize::MAX);
-        world.until(|| probe.transport().is_some());
-        let transport = probe.transport().unwrap();
+        let (transport, mut client) = shaken(world, &probe);
         transport.close();
         for count in 1..=6usize {
             assert_eq!(transport.write(b"late"), WriteState::Closed);
@@ -229,36 +202,28 @@ fn b_tls_21_after_closing_writes_are_counted_and_data_is_ignored() {
         }
         assert!(world.reports.take()[0].contains("dropped"));
         // The goodbye is on its way, and the peer goes on talking.
-        client.tls.writer().write_all(b"but wait").unwrap();
-        client.send(world, usize::MAX);
+        client.say(world, b"but wait");
         world.idle();
         assert_eq!(probe.trace.take(), ["made"]);
         let mut plain = Vec::new();
         assert!(client.receive(&mut plain));
         assert!(client.tls.process_new_packets().unwrap().peer_has_closed());
         assert_eq!(plain, b"");
-        client.tls.send_close_notify();
-        client.send(world, usize::MAX);
+        client.say_goodbye(world);
         world.until(|| probe.trace.has("lost"));
         assert_eq!(probe.trace.take(), ["lost"]);
         // And after the end.
         assert_eq!(transport.write(b"late"), WriteState::Closed);
         assert_eq!(world.reports.take().len(), 1);
-        server.close();
     });
 }
 
 #[test]
 fn b_tls_26_facts_stay_after_the_end_and_a_fatal_error_ends_it_unreported() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let probe = Probe::new();
-        let server = probe_server(world, identity.server(), &probe);
-        let addr = server.local_addrs()[0];
-        let mut client = RawClient::new(&identity, addr);
-        client.shake(world, usize::MAX);
-        world.until(|| probe.transport().is_some());
-        let transport = probe.transport().unwrap();
+        let (transport, mut client) = shaken(world, &probe);
+        let addr = client.socket.peer_addr().unwrap();
         assert!(transport.socket().fileno().is_ok());
         // No TLS record.
         client.socket.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
@@ -276,15 +241,10 @@ fn b_tls_26_facts_stay_after_the_end_and_a_fatal_error_ends_it_unreported() {
                 panic!("as expected");
             }
         });
-        let other = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, other.local_addrs()[0]);
-        client.shake(world, usize::MAX);
-        client.tls.writer().write_all(b"boom").unwrap();
-        client.send(world, usize::MAX);
+        let (_transport, mut client) = shaken(world, &probe);
+        client.say(world, b"boom");
         world.until(|| probe.trace.count("lost") == 1);
         assert_eq!(world.reports.take().len(), 1);
-        server.close();
-        other.close();
     });
 }
 
@@ -550,7 +510,7 @@ fn b_unix_05_tls_over_a_unix_socket_needs_the_name_of_the_server() {
     for_each_backend(|world| {
         let dir = temp_dir();
         let path = dir.path().join("server");
-        let probe = echo_probe();
+        let probe = Probe::echoing();
         let given = probe.clone();
         let serving = world.net.unix_server(path.as_path()).tls(identity.server());
         let server = world.block_on(serving.bind(move || given.clone())).unwrap();
@@ -592,19 +552,14 @@ fn b_conn_12_an_accepted_socket_is_driven_behind_tls() {
         let mut client = RawClient::new(&identity, addr);
         let (socket, _) = listener.accept().unwrap();
         let adopted = world.net.adopt(socket).unwrap().tls(identity.server());
-        let probe = echo_probe();
+        let probe = Probe::echoing();
         let given = probe.clone();
         let task = world.event_loop.spawn(adopted.connect(move || given));
         client.shake(world, usize::MAX);
         let (transport, _) = world.block_on(task).unwrap().unwrap();
         assert_eq!(transport.tls_info().unwrap().server_name.as_deref(), Some("localhost"));
-        client.tls.writer().write_all(b"hello").unwrap();
-        client.send(world, usize::MAX);
-        let mut plain = Vec::new();
-        while plain.len() < 5 {
-            assert!(client.receive(&mut plain));
-            world.turn();
-        }
+        client.say(world, b"hello");
+        client.hear(world, 5);
         assert!(is_open(&client.socket));
         transport.abort();
         world.until(|| probe.trace.has("lost"));

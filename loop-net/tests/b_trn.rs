@@ -5,17 +5,17 @@ mod common;
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::rc::Rc;
 
 use common::{
-    Hook, Kind, Probe, Trace, World, block, fill, for_each_backend, for_each_socket,
-    for_each_stream, is_open, listener, reset, text,
+    Hook, Kind, PIPES, Peer, Probe, Target, Trace, World, block, every_kind, fill,
+    for_each_backend, is_open, listener, text,
 };
 use loop_core::Interest;
 use loop_net::{NetError, Protocol, Transport, WriteState};
 
 const READ_SIZE: usize = 256 * 1024;
+const NO_SERVER: &str = "no server accepts it";
 
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
@@ -23,16 +23,19 @@ fn pattern(len: usize) -> Vec<u8> {
 
 #[test]
 fn b_trn_01_made_in_a_later_iteration_then_connect_returns_then_reading_starts() {
-    for_each_socket(|world| {
-        let (listener, addr) = listener();
+    every_kind().run(|world| {
+        let target = Rc::new(Target::new(world.kind));
         let trace = Trace::new();
         let probe = Probe::traced(&trace, |_, _| {});
         let (log, lp) = (trace.clone(), world.event_loop.loop_ref());
+        let (kind, theirs) = (world.kind, target.clone());
         let factory = move || {
             log.push("factory");
-            // What the protocol is to read is there before it is.
-            let (mut peer, _) = listener.accept().unwrap();
-            peer.write_all(b"early").unwrap();
+            let mut peer = theirs.peer();
+            if kind.reads() {
+                // What the protocol is to read is there before it is.
+                peer.write_all(b"early").unwrap();
+            }
             let log = log.clone();
             lp.call_soon(move || {
                 log.push("later iteration");
@@ -40,33 +43,50 @@ fn b_trn_01_made_in_a_later_iteration_then_connect_returns_then_reading_starts()
             });
             probe.clone()
         };
-        let connect = world.net.tcp_connect(addr).connect(factory);
-        let log = trace.clone();
+        let (net, log) = (world.net.clone(), trace.clone());
         let (_transport, _) = world.block_on(async move {
-            let connected = connect.await.unwrap();
+            let connected = target.connect(&net, factory).await.unwrap();
             log.push("connected");
             connected
         });
         world.until(|| trace.has("lost"));
-        assert_eq!(
-            trace.take(),
-            ["factory", "later iteration", "made", "connected", "data early", "eof", "lost"]
-        );
+        let mut expected = vec!["factory", "later iteration", "made", "connected"];
+        if world.kind.reads() {
+            expected.extend(["data early", "eof"]);
+        }
+        expected.push("lost");
+        let mut seen = trace.take();
+        if world.kind == Kind::Tls {
+            // What came with the end of the handshake is heard before the task runs.
+            let connected = seen.iter().position(|entry| entry == "connected").unwrap();
+            assert!(connected > 2, "{seen:?}");
+            let connected = seen.remove(connected);
+            seen.insert(3, connected);
+        }
+        assert_eq!(seen, expected);
     });
 }
 
 #[test]
 fn b_trn_02_a_connections_hooks_follow_the_grammar() {
-    for_each_stream(|world| {
+    every_kind().run(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
-        peer.write_all(b"hello").unwrap();
-        world.until(|| probe.trace.has("data hello"));
-        let written = fill(&transport, b'x');
-        world.until(|| probe.trace.has("pause"));
-        assert_eq!(world.read(&mut peer, written).len(), written);
-        world.until(|| probe.trace.has("resume"));
-        peer.shutdown(std::net::Shutdown::Write).unwrap();
+        let (mut expected, mut end) = (vec!["made"], vec!["lost"]);
+        if world.kind.reads() {
+            peer.write_all(b"hello").unwrap();
+            world.until(|| probe.trace.has("data hello"));
+            expected.push("data hello");
+            end.insert(0, "eof");
+        }
+        if world.kind.writes() {
+            let written = fill(&transport, b'x');
+            world.until(|| probe.trace.has("pause"));
+            assert_eq!(world.read(&mut peer, written).len(), written);
+            world.until(|| probe.trace.has("resume"));
+            expected.extend(["pause", "resume"]);
+        }
+        peer.end();
         world.until(|| probe.trace.has("lost"));
         // Nothing that happens now reaches the protocol.
         transport.write(b"late");
@@ -76,7 +96,8 @@ fn b_trn_02_a_connections_hooks_follow_the_grammar() {
         transport.close();
         transport.abort();
         world.idle();
-        assert_eq!(probe.trace.take(), ["made", "data hello", "pause", "resume", "eof", "lost"]);
+        expected.extend(end);
+        assert_eq!(probe.trace.take(), expected);
         assert_eq!(world.log.registered(), 0);
     });
 }
@@ -86,7 +107,7 @@ fn b_trn_03_connection_lost_is_never_called_from_inside_a_call() {
     type End = fn(&Transport);
     let ends: [(&str, End); 2] = [("close", Transport::close), ("abort", Transport::abort)];
     for (name, end) in ends {
-        for_each_stream(|world| {
+        every_kind().run(|world| {
             // From outside.
             let probe = Probe::new();
             let (transport, _peer) = world.accept(&probe);
@@ -96,6 +117,9 @@ fn b_trn_03_connection_lost_is_never_called_from_inside_a_call() {
             world.idle();
             assert_eq!(probe.trace.take(), ["made", name, "lost"]);
 
+            if !world.kind.reads() {
+                return;
+            }
             // From a hook.
             let trace = Trace::new();
             let log = trace.clone();
@@ -115,12 +139,12 @@ fn b_trn_03_connection_lost_is_never_called_from_inside_a_call() {
 
 #[test]
 fn b_trn_03_a_failed_write_queues_the_loss() {
-    for_each_socket(|world| {
+    every_kind().that_write().run(|world| {
         let probe = Probe::new();
         let (transport, peer) = world.accept(&probe);
         transport.pause_reading();
         world.turn();
-        reset(peer);
+        peer.reset();
         let mut writes = 0;
         while !transport.is_closing() {
             transport.write(b"x");
@@ -138,7 +162,7 @@ fn b_trn_03_a_failed_write_queues_the_loss() {
 
 #[test]
 fn b_trn_03_the_flush_that_ends_a_close_queues_the_loss_too() {
-    for_each_socket(|world| {
+    every_kind().that_write().run(|world| {
         // The loss is in the queue behind what was scheduled before the flush.
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
@@ -152,20 +176,24 @@ fn b_trn_03_the_flush_that_ends_a_close_queues_the_loss_too() {
 
 #[test]
 fn b_trn_04_the_argument_of_connection_lost() {
-    for_each_backend(|world| {
-        for (end, expected) in [
-            ("close", &["made", "lost"][..]),
-            ("abort", &["made", "lost"]),
-            ("end of file", &["made", "eof", "lost"]),
-            ("reset", &["made", "lost ConnectionReset"]),
-        ] {
+    every_kind().run(|world| {
+        let mut ends = vec![("close", vec!["made", "lost"]), ("abort", vec!["made", "lost"])];
+        if world.kind.reads() {
+            ends.push(("end of file", vec!["made", "eof", "lost"]));
+        } else {
+            ends.push(("end of file", vec!["made", "lost"]));
+        }
+        if matches!(world.kind, Kind::Tcp | Kind::Tls) {
+            ends.push(("reset", vec!["made", "lost ConnectionReset"]));
+        }
+        for (end, expected) in ends {
             let probe = Probe::new();
             let (transport, peer) = world.accept(&probe);
             match end {
                 "close" => transport.close(),
                 "abort" => transport.abort(),
                 "end of file" => drop(peer),
-                _ => reset(peer),
+                _ => peer.reset(),
             }
             world.until(|| probe.trace.count("lost") > 0);
             assert_eq!(probe.trace.take(), expected, "{end}");
@@ -176,13 +204,19 @@ fn b_trn_04_the_argument_of_connection_lost() {
 /// Closes at once, and notes what its peer sees of the end.
 struct Ending {
     trace: Trace,
-    peer: Rc<RefCell<Option<TcpStream>>>,
+    peer: Rc<RefCell<Option<Peer>>>,
+    /// So the peer may see the end before we do.
+    says_goodbye: bool,
     panics: bool,
 }
 
 impl Ending {
     fn note(&self, what: &str) {
-        self.trace.push(format!("{what}, open: {}", is_open(self.peer.borrow().as_ref().unwrap())));
+        if self.says_goodbye {
+            return self.trace.push(what);
+        }
+        let open = is_open(self.peer.borrow_mut().as_mut().unwrap());
+        self.trace.push(format!("{what}, open: {open}"));
     }
 }
 
@@ -208,12 +242,15 @@ impl Drop for Ending {
 #[test]
 fn b_trn_05_socket_protocol_server_end_in_this_order() {
     for panics in [false, true] {
-        for_each_socket(|world| {
+        every_kind().not_over(PIPES, NO_SERVER).run(|world| {
             let (trace, peer) = (Trace::new(), Rc::new(RefCell::new(None)));
             let (log, theirs) = (trace.clone(), peer.clone());
-            let server = world.net.tcp_server("127.0.0.1:0").bind(move || Ending {
+            let (builder, address) = world.server();
+            let says = world.kind == Kind::Tls;
+            let server = builder.bind(move || Ending {
                 trace: log.clone(),
                 peer: theirs.clone(),
+                says_goodbye: says,
                 panics,
             });
             let server = Rc::new(world.block_on(server).unwrap());
@@ -222,11 +259,15 @@ fn b_trn_05_socket_protocol_server_end_in_this_order() {
                 told.wait_closed().await;
                 log.push("server told");
             });
-            *peer.borrow_mut() = Some(TcpStream::connect(server.local_addrs()[0]).unwrap());
-            world.until(|| server.connections() == 1);
+            *peer.borrow_mut() = Some(address.dial(&server));
+            world.until(|| server.accepted() == 1);
             server.close();
             world.block_on(waiter).unwrap();
-            assert_eq!(trace.take(), ["lost, open: true", "dropped, open: false", "server told"]);
+            let expected = match says {
+                true => ["lost", "dropped", "server told"],
+                false => ["lost, open: true", "dropped, open: false", "server told"],
+            };
+            assert_eq!(trace.take(), expected);
             let expected = ["connection_lost failed: panic \"as asked\""];
             assert_eq!(world.reports.take(), expected[..usize::from(panics)]);
         });
@@ -235,21 +276,25 @@ fn b_trn_05_socket_protocol_server_end_in_this_order() {
 
 #[test]
 fn b_trn_06_a_panic_in_connection_made_leaves_the_connection_open() {
-    for_each_stream(|world| {
+    every_kind().run(|world| {
         let probe = Probe::acting(|hook, _| assert!(!matches!(hook, Hook::Made), "as asked"));
         let (transport, mut peer) = world.accept(&probe);
         world.turn();
         assert_eq!(world.reports.take(), ["connection_made failed: panic \"as asked\""]);
-        peer.write_all(b"go on").unwrap();
-        world.until(|| probe.trace.has("data go on"));
-        assert_eq!(transport.write(b"yes"), WriteState::Open);
-        assert_eq!(world.read(&mut peer, 3), b"yes");
+        if world.kind.reads() {
+            peer.write_all(b"go on").unwrap();
+            world.until(|| probe.trace.has("data go on"));
+        }
+        if world.kind.writes() {
+            assert_eq!(transport.write(b"yes"), WriteState::Open);
+            assert_eq!(world.read(&mut peer, 3), b"yes");
+        }
     });
 }
 
 #[test]
 fn b_trn_07_a_write_is_sent_at_once_and_the_rest_buffered() {
-    for_each_socket(|world| {
+    every_kind().that_write().run(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         world.log.take_modifies();
@@ -272,7 +317,7 @@ fn b_trn_07_a_write_is_sent_at_once_and_the_rest_buffered() {
 
 #[test]
 fn b_trn_08_behind_buffered_bytes_writes_only_append() {
-    for_each_stream(|world| {
+    every_kind().that_write().run(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         let mut expected = vec![b'x'; fill(&transport, b'x')];
@@ -290,7 +335,7 @@ fn b_trn_08_behind_buffered_bytes_writes_only_append() {
 
 #[test]
 fn b_trn_09_buffered_bytes_are_a_copy() {
-    for_each_stream(|world| {
+    every_kind().that_write().run(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         let written = fill(&transport, b'x');
@@ -305,18 +350,18 @@ fn b_trn_09_buffered_bytes_are_a_copy() {
 
 #[test]
 fn b_trn_10_a_flush_drops_exactly_what_was_sent() {
-    for_each_stream(|world| {
+    let data = pattern(8 << 20);
+    every_kind().that_write().run(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         // More pieces than one vectored send takes, of sizes that fit nothing.
-        let data = pattern(16 << 20);
         let mut rest = &data[..];
         let mut size = 1;
         while !rest.is_empty() {
             let (piece, others) = rest.split_at(size.min(rest.len()));
             transport.write(piece);
             rest = others;
-            size = size * 5 % 120_011 + 1;
+            size = size * 5 % 20_011 + 1;
         }
         transport.close();
         assert!(world.read_to_end(&mut peer) == data);
@@ -325,7 +370,7 @@ fn b_trn_10_a_flush_drops_exactly_what_was_sent() {
 
 #[test]
 fn b_trn_11_after_the_flush_the_writer_goes_and_the_end_comes() {
-    for_each_socket(|world| {
+    every_kind().that_write().run(|world| {
         // Nothing pending: only the writer goes.
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
@@ -339,10 +384,12 @@ fn b_trn_11_after_the_flush_the_writer_goes_and_the_end_comes() {
         assert_eq!(world.log.take_modifies(), [Some(both), Some(Interest::READ)]);
 
         // The write side is to end.
-        let written = fill(&transport, b'y');
-        transport.write_eof();
-        assert_eq!(world.read_to_end(&mut peer).len(), written);
-        assert!(transport.is_reading());
+        if matches!(world.kind, Kind::Tcp | Kind::Unix) {
+            let written = fill(&transport, b'y');
+            transport.write_eof();
+            assert_eq!(world.read_to_end(&mut peer).len(), written);
+            assert!(transport.is_reading());
+        }
         transport.abort();
 
         // A close waits.
@@ -352,13 +399,14 @@ fn b_trn_11_after_the_flush_the_writer_goes_and_the_end_comes() {
         transport.close();
         assert_eq!(world.read_to_end(&mut peer).len(), written);
         world.until(|| probe.trace.has("lost"));
+        world.idle();
         assert_eq!(world.log.registered(), 0);
     });
 }
 
 #[test]
 fn b_trn_12_vectored_writes_are_repeated_writes() {
-    for_each_stream(|world| {
+    every_kind().that_write().run(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         assert_eq!(transport.write_all_vectored(&[b""; 0]), WriteState::Open);
@@ -390,9 +438,10 @@ fn b_trn_12_vectored_writes_are_repeated_writes() {
 
 #[test]
 fn b_trn_13_water_marks() {
-    for_each_socket(|world| {
+    every_kind().that_write().run(|world| {
         let (transport, _peer) = world.accept(&Probe::new());
-        assert_eq!(transport.write_buffer_limits(), (16 * 1024, 64 * 1024));
+        let usual = if world.kind == Kind::Tls { (128, 512) } else { (16, 64) };
+        assert_eq!(transport.write_buffer_limits(), (usual.0 * 1024, usual.1 * 1024));
         transport.set_write_buffer_limits(4000, None).unwrap();
         assert_eq!(transport.write_buffer_limits(), (1000, 4000));
         transport.set_write_buffer_limits(30, Some(30)).unwrap();
@@ -408,7 +457,7 @@ fn b_trn_13_water_marks() {
 
 #[test]
 fn b_trn_14_pause_strictly_above_high_resume_at_low() {
-    for_each_socket(|world| {
+    every_kind().that_write().run(|world| {
         let trace = Trace::new();
         let seen: Rc<Cell<usize>> = Rc::default();
         let size = seen.clone();
@@ -419,12 +468,18 @@ fn b_trn_14_pause_strictly_above_high_resume_at_low() {
         });
         let (transport, mut peer) = world.accept(&probe);
         transport.set_write_buffer_limits(usize::MAX, Some(0)).unwrap();
-        let written = block(&transport, b'x');
+        // With so much in front nothing moves before a turn, not even what TLS could still encrypt.
+        let mut written = block(&transport, b'x');
+        for _ in 0..8 {
+            written += READ_SIZE;
+            transport.write(&vec![b'x'; READ_SIZE]);
+        }
         let size = transport.write_buffer_size();
-        let high = size + 10;
+        // At the mark is not above it, but over TLS it is (B-TLS-09).
+        let high = size + if world.kind == Kind::Tls { 11 } else { 10 };
         transport.set_write_buffer_limits(high, Some(7)).unwrap();
         assert_eq!(transport.write(&[b'y'; 10]), WriteState::Open);
-        assert_eq!(trace.take(), ["made"], "at the mark is not above it");
+        assert_eq!(trace.take(), ["made"]);
         assert_eq!(transport.write(b"z"), WriteState::Full);
         assert_eq!(trace.take(), ["pause"], "inline, for no hook runs");
         assert_eq!(transport.write(b"z"), WriteState::Full);
@@ -440,7 +495,7 @@ fn b_trn_14_pause_strictly_above_high_resume_at_low() {
 
 #[test]
 fn b_trn_14_what_falls_due_in_a_hook_follows_right_after() {
-    for_each_socket(|world| {
+    every_kind().both_ways().run(|world| {
         let trace = Trace::new();
         let log = trace.clone();
         let probe = Probe::traced(&trace, move |hook, transport| {
@@ -466,7 +521,7 @@ fn b_trn_14_what_falls_due_in_a_hook_follows_right_after() {
 
 #[test]
 fn b_trn_15_new_marks_are_looked_at_in_both_directions() {
-    for_each_socket(|world| {
+    every_kind().that_write().run(|world| {
         let probe = Probe::new();
         let (transport, _peer) = world.accept(&probe);
         transport.set_write_buffer_limits(usize::MAX, Some(0)).unwrap();
@@ -477,14 +532,14 @@ fn b_trn_15_new_marks_are_looked_at_in_both_directions() {
         assert_eq!(probe.trace.take(), ["pause"]);
         transport.set_write_buffer_limits(size, Some(size - 1)).unwrap();
         assert_eq!(probe.trace.take(), [""; 0], "between the marks nothing changes");
-        transport.set_write_buffer_limits(size, Some(size)).unwrap();
+        transport.set_write_buffer_limits(size + 1, Some(size)).unwrap();
         assert_eq!(probe.trace.take(), ["resume"]);
     });
 }
 
 #[test]
 fn b_trn_16_panics_in_pause_and_resume_leave_the_state_consistent() {
-    for_each_socket(|world| {
+    every_kind().that_write().run(|world| {
         let probe = Probe::acting(|hook, _| {
             assert!(!matches!(hook, Hook::Pause | Hook::Resume), "as asked");
         });
@@ -504,7 +559,7 @@ fn b_trn_16_panics_in_pause_and_resume_leave_the_state_consistent() {
 
 #[test]
 fn b_trn_16_a_protocol_may_write_and_be_paused_again_in_resume() {
-    for_each_socket(|world| {
+    every_kind().that_write().run(|world| {
         let rounds = Rc::new(Cell::new(0));
         let total = Rc::new(Cell::new(0));
         let (count, bytes) = (rounds.clone(), total.clone());
@@ -531,13 +586,13 @@ fn b_trn_16_a_protocol_may_write_and_be_paused_again_in_resume() {
 
 #[test]
 fn b_trn_17_a_failed_send_ends_the_connection_without_a_report() {
-    for_each_socket(|world| {
+    every_kind().that_write().run(|world| {
         let probe = Probe::new();
         let (transport, peer) = world.accept(&probe);
         transport.pause_reading();
         fill(&transport, b'x');
         world.turn();
-        reset(peer);
+        peer.reset();
         world.until(|| transport.is_closing());
         assert_eq!(transport.write_buffer_size(), 0);
         world.until(|| probe.trace.count("lost") > 0);
@@ -553,7 +608,7 @@ const REFUSED: &str = "data written to a closed connection is dropped";
 
 #[test]
 fn b_trn_18_writes_after_the_end_are_dropped_and_reported_from_the_fifth_on() {
-    for_each_stream(|world| {
+    every_kind().that_write().run(|world| {
         let (transport, mut peer) = world.accept(&Probe::new());
         transport.close();
         for _ in 0..3 {
@@ -573,7 +628,7 @@ fn b_trn_18_writes_after_the_end_are_dropped_and_reported_from_the_fifth_on() {
 
 #[test]
 fn b_trn_19_writes_are_taken_while_a_close_drains() {
-    for_each_socket(|world| {
+    every_kind().that_write().not_over(&[Kind::Tls], "a close ends it (B-TLS-21)").run(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         let written = fill(&transport, b'x');
@@ -590,7 +645,7 @@ fn b_trn_19_writes_are_taken_while_a_close_drains() {
 
 #[test]
 fn b_trn_20_close_is_idempotent_stops_reading_flushes_then_ends() {
-    for_each_socket(|world| {
+    every_kind().that_write().run(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         transport.set_write_buffer_limits(usize::MAX, Some(0)).unwrap();
@@ -600,9 +655,14 @@ fn b_trn_20_close_is_idempotent_stops_reading_flushes_then_ends() {
         transport.close();
         transport.close();
         assert!(transport.is_closing() && !transport.is_reading());
-        peer.write_all(b"unheard").unwrap();
+        if world.kind.reads() {
+            peer.write_all(b"unheard").unwrap();
+        }
         world.idle();
-        assert_eq!(world.log.take_modifies(), [Some(Interest::WRITE)]);
+        // The peer's goodbye is waited for, and whether the reader of a pipe goes.
+        if matches!(world.kind, Kind::Tcp | Kind::Unix) {
+            assert_eq!(world.log.take_modifies(), [Some(Interest::WRITE)]);
+        }
         assert_eq!(probe.trace.take(), ["made"]);
         // A close with unread bytes may reset, once everything was handed to the kernel.
         peer.set_nonblocking(true).unwrap();
@@ -623,7 +683,7 @@ fn b_trn_20_close_is_idempotent_stops_reading_flushes_then_ends() {
 #[test]
 fn b_trn_21_abort_drops_what_is_buffered_and_cuts_a_close_short() {
     for closing in [false, true] {
-        for_each_socket(|world| {
+        every_kind().that_write().run(|world| {
             let probe = Probe::new();
             let (transport, mut peer) = world.accept(&probe);
             let written = fill(&transport, b'x');
@@ -636,7 +696,13 @@ fn b_trn_21_abort_drops_what_is_buffered_and_cuts_a_close_short() {
             transport.close();
             assert_eq!(transport.write_buffer_size(), 0);
             assert!(transport.is_closing());
-            assert_eq!(world.read_to_end(&mut peer).len(), written - kept);
+            let got = world.read_to_end(&mut peer).len();
+            if world.kind == Kind::Tls {
+                // The last record may be cut, and is no data then.
+                assert!((written - kept - READ_SIZE..=written - kept).contains(&got), "{got}");
+            } else {
+                assert_eq!(got, written - kept);
+            }
             world.idle();
             assert_eq!(probe.trace.take(), ["made", "pause", "lost"]);
         });
@@ -647,20 +713,27 @@ fn b_trn_21_abort_drops_what_is_buffered_and_cuts_a_close_short() {
 fn first_acts_on_both(world: &mut World, act: fn(&Transport)) -> Trace {
     let trace = Trace::new();
     let all: Rc<RefCell<Vec<Transport>>> = Rc::default();
-    let connections = all.clone();
-    let probe = Probe::traced(&trace, move |hook, transport| match hook {
-        Hook::Made => connections.borrow_mut().push(transport.clone()),
-        Hook::Data(_) => connections.borrow().iter().for_each(act),
-        _ => {}
-    });
-    let server = world.serve(&probe);
-    let peers = [(); 2].map(|()| TcpStream::connect(server.local_addrs()[0]).unwrap());
-    world.until(|| trace.count("made") == 2);
-    world.turn();
-    for mut peer in &peers {
+    let mut peers = Vec::new();
+    for _ in 0..2 {
+        let connections = all.clone();
+        let probe = Probe::traced(&trace, move |hook, _| {
+            if let Hook::Data(_) = hook {
+                connections.borrow().iter().for_each(act);
+            }
+        });
+        let (transport, peer) = world.accept(&probe);
+        all.borrow_mut().push(transport);
+        peers.push(peer);
+    }
+    // Until the servers are gone, and what a handshake leaves is read.
+    let log = world.log.clone();
+    world.until(|| log.registered() == 2);
+    world.idle();
+    for peer in &mut peers {
         peer.write_all(b"x").unwrap();
     }
-    world.until(|| trace.count("data") == 1);
+    world.until_readable(2);
+    world.turn();
     world.idle();
     let seen = trace.all();
     assert_eq!(seen[..3], ["made", "made", "data x"]);
@@ -675,8 +748,9 @@ fn first_acts_on_both(world: &mut World, act: fn(&Transport)) -> Trace {
 #[test]
 fn b_trn_22_no_data_after_close_though_the_read_was_queued() {
     for end in [Transport::close as fn(&Transport), Transport::abort] {
-        for_each_socket(|world| {
+        every_kind().that_read().run(|world| {
             let trace = first_acts_on_both(world, end);
+            world.until(|| trace.count("lost") == 2);
             assert_eq!(trace.take(), ["made", "made", "data x", "lost", "lost"]);
         });
     }
@@ -684,7 +758,7 @@ fn b_trn_22_no_data_after_close_though_the_read_was_queued() {
 
 #[test]
 fn b_trn_32_no_data_after_a_pause_though_the_read_was_queued() {
-    for_each_socket(|world| {
+    every_kind().that_read().run(|world| {
         let trace = first_acts_on_both(world, Transport::pause_reading);
         // Both read again; the other one's byte was kept.
         assert_eq!(trace.all()[..4], ["made", "made", "data x", "data x"]);
@@ -693,7 +767,7 @@ fn b_trn_32_no_data_after_a_pause_though_the_read_was_queued() {
 
 #[test]
 fn b_trn_23_write_eof_flushes_then_ends_the_write_side_once() {
-    for_each_socket(|world| {
+    every_kind().half_closed().run(|world| {
         let (transport, mut peer) = world.accept(&Probe::new());
         assert!(transport.can_write_eof());
         let written = fill(&transport, b'x');
@@ -725,7 +799,7 @@ fn b_trn_23_write_eof_flushes_then_ends_the_write_side_once() {
 
 #[test]
 fn b_trn_24_reading_goes_on_after_write_eof() {
-    for_each_socket(|world| {
+    every_kind().half_closed().run(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         transport.write_eof();
@@ -741,7 +815,8 @@ fn b_trn_24_reading_goes_on_after_write_eof() {
 
 #[test]
 fn b_trn_25_one_read_a_connection_and_iteration_of_at_most_256_kib() {
-    for_each_socket(|world| {
+    let data = pattern(2 << 20);
+    every_kind().that_read().run(|world| {
         let sizes: Rc<RefCell<Vec<usize>>> = Rc::default();
         let log = sizes.clone();
         let probe = Probe::acting(move |hook, _| {
@@ -751,7 +826,8 @@ fn b_trn_25_one_read_a_connection_and_iteration_of_at_most_256_kib() {
         });
         let (transport, mut peer) = world.accept(&probe);
         peer.set_nonblocking(true).unwrap();
-        let data = pattern(4 << 20);
+        // The beginning of a record may be there from the read before.
+        let most = READ_SIZE + if world.kind == Kind::Tls { 16 * 1024 } else { 0 };
         let mut sent = 0;
         let mut received = 0;
         while received < data.len() {
@@ -759,7 +835,7 @@ fn b_trn_25_one_read_a_connection_and_iteration_of_at_most_256_kib() {
             world.turn();
             let turn = std::mem::take(&mut *sizes.borrow_mut());
             assert!(turn.len() <= 1, "{turn:?}");
-            assert!(turn.iter().all(|size| (1..=READ_SIZE).contains(size)), "{turn:?}");
+            assert!(turn.iter().all(|size| (1..=most).contains(size)), "{turn:?}");
             received += turn.iter().sum::<usize>();
         }
         assert_eq!(received, data.len());
@@ -769,23 +845,25 @@ fn b_trn_25_one_read_a_connection_and_iteration_of_at_most_256_kib() {
 
 #[test]
 fn b_trn_25_a_read_that_would_block_is_ignored() {
-    for_each_socket(|world| {
-        let probe = Probe::new();
-        let (transport, mut peer) = world.accept(&probe);
-        world.turn();
-        world.log.lies.set(true);
-        world.idle();
-        world.log.lies.set(false);
-        assert_eq!(probe.trace.take(), ["made"]);
-        assert!(transport.is_reading());
-        peer.write_all(b"x").unwrap();
-        world.until(|| probe.trace.has("data x"));
-    });
+    every_kind().not_over(&[Kind::WritePipe], "it is readable when its reader has gone").run(
+        |world| {
+            let probe = Probe::new();
+            let (transport, mut peer) = world.accept(&probe);
+            world.turn();
+            world.log.lies.set(true);
+            world.idle();
+            world.log.lies.set(false);
+            assert_eq!(probe.trace.take(), ["made"]);
+            assert!(transport.is_reading());
+            peer.write_all(b"x").unwrap();
+            world.until(|| probe.trace.has("data x"));
+        },
+    );
 }
 
 #[test]
 fn b_trn_26_the_peers_end_closes_or_keeps_open() {
-    for_each_socket(|world| {
+    every_kind().that_read().run(|world| {
         // False, the default: flushed and closed.
         let probe = Probe::acting(|hook, transport| {
             if let Hook::Eof = hook {
@@ -793,17 +871,22 @@ fn b_trn_26_the_peers_end_closes_or_keeps_open() {
             }
         });
         let (_transport, mut peer) = world.accept(&probe);
-        peer.shutdown(std::net::Shutdown::Write).unwrap();
-        assert_eq!(world.read_to_end(&mut peer), b"bye");
+        peer.end();
+        if world.kind.writes() {
+            assert_eq!(world.read_to_end(&mut peer), b"bye");
+        }
         world.until(|| probe.trace.has("lost"));
         assert_eq!(probe.trace.take(), ["made", "eof", "lost"]);
 
+        if !matches!(world.kind, Kind::Tcp | Kind::Unix) {
+            return; // B-PIPE-02 and B-TLS-17 say what they make of the answer.
+        }
         // True: open for writing, and not watched for reading.
         let probe = Probe::new().kept_open();
         let (transport, mut peer) = world.accept(&probe);
         world.turn();
         world.log.take_modifies();
-        peer.shutdown(std::net::Shutdown::Write).unwrap();
+        peer.end();
         world.until(|| probe.trace.has("eof"));
         world.idle();
         assert_eq!(world.log.take_modifies(), [None]);
@@ -817,12 +900,12 @@ fn b_trn_26_the_peers_end_closes_or_keeps_open() {
 
 #[test]
 fn b_trn_27_after_a_kept_open_end_reading_is_over() {
-    for_each_socket(|world| {
+    every_kind().half_closed().run(|world| {
         let probe = Probe::new().kept_open();
-        let (transport, peer) = world.accept(&probe);
+        let (transport, mut peer) = world.accept(&probe);
         world.turn();
         assert!(transport.is_reading());
-        peer.shutdown(std::net::Shutdown::Write).unwrap();
+        peer.end();
         world.until(|| probe.trace.has("eof"));
         assert!(!transport.is_reading() && !transport.is_closing());
         world.turn();
@@ -839,7 +922,7 @@ fn b_trn_27_after_a_kept_open_end_reading_is_over() {
 
 #[test]
 fn b_trn_28_a_failed_read_is_what_the_connection_was_lost_by() {
-    for_each_backend(|world| {
+    every_kind().reset().run(|world| {
         let message = Rc::new(RefCell::new(String::new()));
         let seen = message.clone();
         let probe = Probe::acting(move |hook, _| {
@@ -849,7 +932,7 @@ fn b_trn_28_a_failed_read_is_what_the_connection_was_lost_by() {
         });
         let (transport, peer) = world.accept(&probe);
         let addr = transport.peer_addr().unwrap();
-        reset(peer);
+        peer.reset();
         world.until(|| probe.trace.count("lost") > 0);
         assert_eq!(probe.trace.take(), ["made", "lost ConnectionReset"]);
         assert!(message.borrow().starts_with(&format!("read from {addr}: ")), "{message:?}");
@@ -858,7 +941,7 @@ fn b_trn_28_a_failed_read_is_what_the_connection_was_lost_by() {
 
 #[test]
 fn b_trn_29_a_panic_while_receiving_aborts_with_that_error() {
-    for_each_stream(|world| {
+    every_kind().that_read().run(|world| {
         for hook in ["data", "eof"] {
             let probe = Probe::acting(move |called, transport| {
                 if called.name() == hook {
@@ -870,7 +953,7 @@ fn b_trn_29_a_panic_while_receiving_aborts_with_that_error() {
             if hook == "data" {
                 peer.write_all(b"x").unwrap();
             } else {
-                peer.shutdown(std::net::Shutdown::Write).unwrap();
+                peer.end();
             }
             world.until(|| transport.is_closing());
             world.idle();
@@ -885,7 +968,7 @@ fn b_trn_29_a_panic_while_receiving_aborts_with_that_error() {
 
 #[test]
 fn b_trn_30_pausing_is_idempotent_and_nothing_when_closing() {
-    for_each_socket(|world| {
+    every_kind().that_read().run(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         world.turn();
@@ -900,8 +983,16 @@ fn b_trn_30_pausing_is_idempotent_and_nothing_when_closing() {
         transport.resume_reading();
         assert!(transport.is_reading());
         world.until(|| probe.trace.has("data x"));
-        assert_eq!(world.log.take_modifies(), [None, Some(Interest::READ)]);
+        if world.kind == Kind::Tls {
+            // Without much to hold back the transport below reads on (B-TLS-10).
+            assert_eq!(world.log.take_modifies(), []);
+        } else {
+            assert_eq!(world.log.take_modifies(), [None, Some(Interest::READ)]);
+        }
 
+        if !world.kind.writes() {
+            return;
+        }
         fill(&transport, b'x');
         transport.close();
         transport.resume_reading();
@@ -916,16 +1007,22 @@ fn b_trn_30_pausing_is_idempotent_and_nothing_when_closing() {
 
 #[test]
 fn b_trn_31_a_pause_in_connection_made_prevents_the_first_read() {
-    for_each_stream(|world| {
+    every_kind().that_read().run(|world| {
+        let theirs = RefCell::new(None);
         let probe = Probe::acting(|hook, transport| {
             if let Hook::Made = hook {
                 transport.pause_reading();
             }
         });
-        let server = world.serve(&probe);
-        let mut peer = TcpStream::connect(server.local_addrs()[0]).unwrap();
-        peer.write_all(b"x").unwrap();
-        world.until(|| probe.trace.has("made"));
+        let (target, net) = (Target::new(world.kind), world.net.clone());
+        let made = probe.clone();
+        let connecting = target.connect(&net, || {
+            let mut peer = target.peer();
+            peer.write_all(b"x").unwrap();
+            *theirs.borrow_mut() = Some(peer);
+            made
+        });
+        world.block_on(connecting).unwrap();
         world.idle();
         assert_eq!(probe.trace.take(), ["made"]);
         probe.transport().unwrap().resume_reading();
@@ -954,16 +1051,18 @@ fn b_trn_35_tcp_sockets_do_not_delay() {
 
 #[test]
 fn b_trn_36_addresses_stay_readable() {
-    for_each_backend(|world| {
+    every_kind().run(|world| {
         let probe = Probe::new();
         let (transport, peer) = world.accept(&probe);
-        let (ours, theirs) = (peer.peer_addr().unwrap(), peer.local_addr().unwrap());
         for _ in 0..2 {
-            assert_eq!(transport.local_addr(), Some(ours));
-            assert_eq!(transport.peer_addr(), Some(theirs));
-            assert!(format!("{transport:?}").contains(&theirs.to_string()));
+            // What has no address says so.
+            assert_eq!(transport.peer_addr(), peer.addrs.map(|(theirs, _)| theirs));
+            assert_eq!(transport.local_addr(), peer.addrs.map(|(_, ours)| ours));
+            if let Some((theirs, _)) = peer.addrs {
+                assert!(format!("{transport:?}").contains(&theirs.to_string()));
+            }
             transport.close();
-            world.idle();
+            world.until(|| probe.trace.has("lost"));
         }
         assert_eq!(probe.trace.take(), ["made", "lost"]);
     });
@@ -971,7 +1070,7 @@ fn b_trn_36_addresses_stay_readable() {
 
 #[test]
 fn b_trn_37_a_transports_descriptor_takes_no_other_reader() {
-    for_each_socket(|world| {
+    every_kind().run(|world| {
         let probe = Probe::new();
         let (transport, mut peer) = world.accept(&probe);
         world.turn();
@@ -984,44 +1083,55 @@ fn b_trn_37_a_transports_descriptor_takes_no_other_reader() {
             assert!(text(&error).contains("transport"), "{error}");
         }
         assert!(!world.event_loop.remove_reader(&*source));
-        peer.write_all(b"x").unwrap();
-        world.until(|| probe.trace.has("data x"));
+        let mut expected = vec!["made"];
+        if world.kind.reads() {
+            peer.write_all(b"x").unwrap();
+            world.until(|| probe.trace.has("data x"));
+            expected.push("data x");
+        }
         // One that is closed is in nobody's way.
         transport.abort();
         world.event_loop.add_reader(&source, || {}).unwrap();
         assert!(world.event_loop.remove_reader(&*source));
         world.idle();
-        assert_eq!(probe.trace.take(), ["made", "data x", "lost"]);
+        expected.push("lost");
+        assert_eq!(probe.trace.take(), expected);
     });
 }
 
 #[test]
 fn b_trn_38_handles_are_weak_and_the_loop_owns() {
-    for_each_stream(|world| {
-        let (listener, addr) = listener();
+    every_kind().run(|world| {
         let log = Trace::new();
         let probe = Probe::traced(&log, |_, _| {});
-        let connect = world.net.tcp_connect(addr).connect(move || probe);
-        drop(world.block_on(connect).unwrap());
-        let (mut peer, _) = listener.accept().unwrap();
-        peer.write_all(b"x").unwrap();
-        world.until(|| log.has("data x"));
-        assert!(is_open(&peer), "dropping its handles closed nothing");
+        let (transport, protocol, mut peer) = world.connect(probe);
+        drop((transport, protocol));
+        let mut expected = vec!["made"];
+        if world.kind.reads() {
+            peer.write_all(b"x").unwrap();
+            world.until(|| log.has("data x"));
+            expected.push("data x");
+        }
+        assert!(world.only_socket()(), "dropping its handles closed nothing");
+        let is_open = world.only_socket();
 
         world.event_loop.close();
-        peer.set_nonblocking(false).unwrap();
-        assert_eq!(peer.read(&mut [0]).unwrap(), 0, "closed with the loop");
+        assert!(!is_open(), "closed with the loop");
         assert_eq!(world.reports.take(), ["a connection was open when its loop closed"]);
-        assert_eq!(log.take(), ["made", "data x"]);
+        assert_eq!(log.take(), expected);
     });
 }
 
 #[test]
 fn b_trn_39_a_transport_outlives_its_loop() {
-    for_each_socket(|world| {
+    every_kind().run(|world| {
         let probe = Probe::new();
         let (transport, peer) = world.accept(&probe);
-        fill(&transport, b'x');
+        let mut expected = vec!["made"];
+        if world.kind.writes() {
+            fill(&transport, b'x');
+            expected.push("pause");
+        }
         world.event_loop.close();
         assert_eq!(world.reports.take(), ["a connection was open when its loop closed"]);
         assert!(transport.is_closing() && !transport.is_reading());
@@ -1035,7 +1145,7 @@ fn b_trn_39_a_transport_outlives_its_loop() {
         transport.write_eof();
         transport.close();
         transport.abort();
-        assert_eq!(transport.peer_addr(), peer.local_addr().ok());
-        assert_eq!(probe.trace.take(), ["made", "pause"]);
+        assert_eq!(transport.peer_addr(), peer.addrs.map(|(theirs, _)| theirs));
+        assert_eq!(probe.trace.take(), expected);
     });
 }

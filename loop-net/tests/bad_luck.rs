@@ -8,16 +8,12 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::rc::Rc;
 
-use common::{Hook, OnDrop, Probe, Trace, World, fill, for_each_backend, reset, text};
+use common::{Hook, OnDrop, Probe, Trace, World, fill, for_each_backend, text};
 use loop_net::{Protocol, ProtocolBusy, Transport, WriteState};
 
 /// Whether an unrelated connection still works.
 fn check_other(world: &mut World) {
-    let probe = Probe::acting(|hook, transport| {
-        if let Hook::Data(data) = hook {
-            transport.write(data);
-        }
-    });
+    let probe = Probe::echoing();
     let (transport, mut peer) = world.accept(&probe);
     peer.write_all(b"well?").unwrap();
     assert_eq!(world.read(&mut peer, 5), b"well?");
@@ -44,7 +40,7 @@ fn a_reset_while_writing_ends_that_connection_only() {
         let (transport, mut peer) = world.accept(&probe);
         fill(&transport, b'x');
         world.read(&mut peer, 100_000);
-        reset(peer);
+        peer.reset();
         world.until(|| transport.is_closing());
         assert_eq!(transport.write(b"more"), WriteState::Closed);
         world.until(|| probe.trace.count("lost ") == 1);

@@ -125,6 +125,7 @@ impl TlsConn {
             Ok(session) => *self.session.borrow_mut() = Some(session),
             Err(error) => return self.fail(tls_error("begin TLS with", lower, error)),
         }
+        self.mark_lower();
         self.limit(self.tls.handshake);
         self.send_out();
     }
@@ -231,9 +232,9 @@ impl TlsConn {
         result
     }
 
-    /// What was written before a close drains like anything else.
+    /// What was written before a close drains like anything else, the goodbye behind it.
     fn tells_marks(&self) -> bool {
-        matches!(self.phase.get(), Phase::Wrapped | Phase::Flushing)
+        matches!(self.phase.get(), Phase::Wrapped | Phase::Flushing | Phase::Shutdown)
     }
 
     /// Tells the protocol of a full or drained buffer, until what it knows is true.
@@ -246,7 +247,8 @@ impl TlsConn {
             });
             match called {
                 Some(Ok(())) => {}
-                Some(Err(panic)) => self.report("pause_writing or resume_writing failed", panic),
+                Some(Err(panic)) if full => self.report("pause_writing failed", panic),
+                Some(Err(panic)) => self.report("resume_writing failed", panic),
                 None => return,
             }
         }

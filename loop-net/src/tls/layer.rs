@@ -81,6 +81,7 @@ impl Layer for TlsConn {
     fn set_limits(&self, low: usize, high: usize) {
         self.low.set(low);
         self.high.set(high);
+        self.mark_lower();
         self.measure();
         self.settle();
     }

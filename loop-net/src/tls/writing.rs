@@ -4,10 +4,12 @@ use super::conn::TlsConn;
 use super::phase::Phase;
 use super::session::Session;
 
+/// How much is encrypted at once, and how much ciphertext the transport below may keep.
+const PIECE: usize = 64 * 1024;
+
 impl TlsConn {
     /// Encrypts as much as the transport below takes, and goes on when it has drained.
     pub(super) fn pump(&self) {
-        const PIECE: usize = 64 * 1024;
         if !matches!(self.phase.get(), Phase::Wrapped | Phase::Flushing) {
             return;
         }
@@ -36,6 +38,18 @@ impl TlsConn {
             if self.phase.get() == Phase::Flushing {
                 self.say_goodbye();
             }
+        }
+    }
+
+    /// Sets the marks of the transport below. It says when it has drained only if it was full, so it must
+    /// be whenever what it keeps is more than our low-water mark.
+    pub(super) fn mark_lower(&self) {
+        let Some(lower) = self.lower.get() else { return };
+        let high = PIECE.min(self.low.get().saturating_sub(1));
+        let low = high / 4;
+        if lower.write_buffer_limits() != (low, high) {
+            let set = lower.set_write_buffer_limits(high, Some(low));
+            debug_assert!(set.is_ok(), "a quarter is less");
         }
     }
 

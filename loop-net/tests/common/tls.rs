@@ -1,18 +1,21 @@
 //! Both sides of TLS: certificates, servers, and a client that is only an engine.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
-use loop_net::{Server, Tls};
+use loop_net::{Server, Tls, Transport};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::{
     ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
 };
 
-use super::{Probe, World};
+use super::{Peer, Probe, World};
 
 /// A self-signed certificate for `localhost`, and its key.
 pub struct Identity {
@@ -124,6 +127,28 @@ impl RawClient {
         true
     }
 
+    /// Encrypts and sends.
+    pub fn say(&mut self, world: &mut World, words: &[u8]) {
+        self.tls.writer().write_all(words).unwrap();
+        self.send(world, usize::MAX);
+    }
+
+    /// Ends its side.
+    pub fn say_goodbye(&mut self, world: &mut World) {
+        self.tls.send_close_notify();
+        self.send(world, usize::MAX);
+    }
+
+    /// Reads until there are so many bytes in the clear.
+    pub fn hear(&mut self, world: &mut World, count: usize) -> Vec<u8> {
+        let mut plain = Vec::new();
+        while plain.len() < count {
+            assert!(self.receive(&mut plain), "{} of {count} bytes", plain.len());
+            world.turn();
+        }
+        plain
+    }
+
     pub fn shake(&mut self, world: &mut World, piece: usize) {
         while self.tls.is_handshaking() || self.tls.wants_write() {
             self.send(world, piece);
@@ -131,6 +156,18 @@ impl RawClient {
             world.turn();
         }
     }
+}
+
+/// A connection whose handshake is over: `probe` on our side, and a client of the engine alone. The server
+/// that accepted it is closed already.
+pub fn shaken(world: &mut World, probe: &Probe) -> (Transport, RawClient) {
+    let server = probe_server(world, shared().server(), probe);
+    let mut client = RawClient::new(shared(), server.local_addrs()[0]);
+    client.shake(world, usize::MAX);
+    world.until(|| probe.transport().is_some());
+    server.close();
+    world.turn();
+    (probe.transport().unwrap(), client)
 }
 
 /// Turns of the loop until so many sockets are left.
@@ -146,47 +183,75 @@ pub fn shared() -> &'static Identity {
 }
 
 /// The client of a TLS connection, in the clear: a thread of its own encrypts.
-pub fn plain_client(connect: impl FnOnce() -> TcpStream + Send + 'static) -> TcpStream {
+pub fn plain_client(connect: impl FnOnce() -> TcpStream + Send + 'static) -> Peer {
     let config = Arc::new(shared().client_config());
     let engine = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
-    plain(engine.into(), connect)
+    Relay::start(engine.into(), connect)
 }
 
 /// As [`plain_client`], the server.
-pub fn plain_server(accept: impl FnOnce() -> TcpStream + Send + 'static) -> TcpStream {
+pub fn plain_server(accept: impl FnOnce() -> TcpStream + Send + 'static) -> Peer {
     let config = Arc::new(shared().server_config());
-    plain(ServerConnection::new(config).unwrap().into(), accept)
+    Relay::start(ServerConnection::new(config).unwrap().into(), accept)
 }
 
-fn plain(engine: Connection, socket: impl FnOnce() -> TcpStream + Send + 'static) -> TcpStream {
-    let (inside, peer) = super::unix_pair();
-    thread::spawn(move || {
-        let (secret, clear) = (socket(), TcpStream::from(inside));
-        // Whichever side goes first ends the other.
-        let _ = relay(engine, &secret, &clear);
-        drop(clear);
-        // What is left unread would become a reset.
-        let _ = secret.set_nonblocking(false);
-        let _ = secret.shutdown(Shutdown::Write);
-        let _ = io::copy(&mut &secret, &mut io::sink());
-    });
-    peer
+/// The thread that speaks TLS for a peer.
+pub struct Relay {
+    orders: File,
+    thread: JoinHandle<()>,
+}
+
+impl Relay {
+    fn start(engine: Connection, socket: impl FnOnce() -> TcpStream + Send + 'static) -> Peer {
+        let (clear, peer) = UnixStream::pair().unwrap();
+        let (heard, orders) = super::pipe();
+        let thread = thread::spawn(move || {
+            let secret = socket();
+            // Whichever side goes first ends the other.
+            if let Ok(End::Reset) = relay(engine, &secret, &clear, &heard) {
+                return super::reset(secret);
+            }
+            drop(clear);
+            // What is left unread would become a reset.
+            let _ = secret.set_nonblocking(false);
+            let _ = secret.shutdown(Shutdown::Write);
+            let _ = io::copy(&mut &secret, &mut io::sink());
+        });
+        Peer::behind(peer, Relay { orders, thread })
+    }
+
+    /// Resets the connection, which must not have ended yet.
+    pub fn reset(mut self) {
+        self.orders.write_all(b"!").unwrap();
+        self.thread.join().unwrap();
+    }
+}
+
+enum End {
+    Both,
+    Reset,
 }
 
 /// Between a socket that carries TLS and one in the clear, until both directions have ended or one side is
-/// gone. Neither side is read while what it said before is not taken.
-fn relay(mut engine: Connection, secret: &TcpStream, clear: &TcpStream) -> io::Result<()> {
+/// gone, or a reset is ordered. Neither side is read while what it said before is not taken.
+fn relay(
+    mut engine: Connection,
+    secret: &TcpStream,
+    clear: &UnixStream,
+    orders: &File,
+) -> io::Result<End> {
     secret.set_nonblocking(true)?;
     clear.set_nonblocking(true)?;
     let (mut plain, mut chunk) = (Vec::new(), vec![0; 16 * 1024]);
     let (mut theirs_ended, mut ours_ended, mut told) = (false, false, false);
+    let mut may_order = true;
     loop {
         if theirs_ended && plain.is_empty() && !told {
             told = true;
             clear.shutdown(Shutdown::Write)?;
         }
         if told && ours_ended && !engine.wants_write() {
-            return Ok(());
+            return Ok(End::Both);
         }
         let mut of_secret = PollFlags::empty();
         of_secret.set(PollFlags::IN, plain.is_empty() && !theirs_ended);
@@ -196,13 +261,22 @@ fn relay(mut engine: Connection, secret: &TcpStream, clear: &TcpStream) -> io::R
         of_clear.set(PollFlags::IN, may_speak);
         of_clear.set(PollFlags::OUT, !plain.is_empty());
         // Nothing is asked of a side that nothing is wanted from: it would say that it has hung up.
+        let of_orders = if may_order { PollFlags::IN } else { PollFlags::empty() };
         let mut fds = Vec::new();
-        for (socket, wanted) in [(secret, of_secret), (clear, of_clear)] {
+        let watched = [(orders.as_fd(), of_orders), (secret.as_fd(), of_secret)];
+        for (fd, wanted) in watched.into_iter().chain([(clear.as_fd(), of_clear)]) {
             if !wanted.is_empty() {
-                fds.push(PollFd::new(socket, wanted));
+                fds.push(PollFd::from_borrowed_fd(fd, wanted));
             }
         }
         poll(&mut fds, None)?;
+        if may_order && !fds[0].revents().is_empty() {
+            if (&*orders).read(&mut [0])? > 0 {
+                return Ok(End::Reset);
+            }
+            // Whoever could order it is gone.
+            may_order = false;
+        }
         drop(fds);
         if of_secret.contains(PollFlags::OUT) {
             unless_blocked(engine.write_tls(&mut &*secret))?;
