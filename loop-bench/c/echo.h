@@ -1,37 +1,7 @@
 /* What the echo servers have in common that read and write sockets themselves. */
-#define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/tcp.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "listen.h"
 
 static unsigned long long echoed;
-
-static inline void check(bool fine, const char *what) {
-    if (!fine) {
-        perror(what);
-        exit(1);
-    }
-}
-
-/* A socket that listens on a free port of 127.0.0.1; the port is told. */
-static inline int listening(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    check(fd >= 0, "socket");
-    check(bind(fd, (struct sockaddr *)&address, size) == 0, "bind");
-    check(listen(fd, SOMAXCONN) == 0, "listen");
-    check(getsockname(fd, (struct sockaddr *)&address, &size) == 0, "getsockname");
-    check(printf("listening on 127.0.0.1:%d\n", ntohs(address.sin_port)) > 0, "standard output");
-    check(fflush(stdout) == 0, "standard output");
-    return fd;
-}
 
 static inline void without_delay(int fd) {
     int on = 1;

@@ -34,11 +34,10 @@ static void on_connection(int epoll, struct connection *one) {
 }
 
 int main(int argc, char **argv) {
-    (void)argv;
-    if (argc > 1)
+    if (asks_version(argc, argv))
         return printf("cc %s\n", __VERSION__) < 0;
     struct epoll_event ready[256];
-    struct connection input = {.fd = STDIN_FILENO}, listener = {.fd = listening()};
+    struct connection input = {.fd = STDIN_FILENO}, listener = {.fd = listening(argc, argv)};
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     check(epoll >= 0, "epoll_create1");
     watch(epoll, EPOLL_CTL_ADD, &listener, EPOLLIN);

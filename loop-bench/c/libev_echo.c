@@ -41,13 +41,12 @@ static void on_input(struct ev_loop *loop, ev_io *input, int events) {
 }
 
 int main(int argc, char **argv) {
-    (void)argv;
-    if (argc > 1)
+    if (asks_version(argc, argv))
         return printf("libev %d.%d\n", ev_version_major(), ev_version_minor()) < 0;
     struct ev_loop *loop = ev_default_loop(EVFLAG_AUTO);
     ev_io listener, input;
     check(loop != NULL, "ev_default_loop");
-    ev_io_init(&listener, on_connection, listening(), EV_READ);
+    ev_io_init(&listener, on_connection, listening(argc, argv), EV_READ);
     ev_io_start(loop, &listener);
     ev_io_init(&input, on_input, STDIN_FILENO, EV_READ);
     ev_io_start(loop, &input);

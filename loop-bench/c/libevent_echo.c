@@ -41,8 +41,7 @@ static void on_input(evutil_socket_t fd, short what, void *base) {
 }
 
 int main(int argc, char **argv) {
-    (void)argv;
-    if (argc > 1)
+    if (asks_version(argc, argv))
         return printf("libevent %s\n", event_get_version()) < 0;
     struct event_base *base = event_base_new();
     check(base != NULL && signal(SIGPIPE, SIG_IGN) != SIG_ERR, "event_base_new");
@@ -50,7 +49,7 @@ int main(int argc, char **argv) {
     check(input != NULL && event_add(input, NULL) == 0, "standard input");
     /* The socket listens already, which the 0 says. */
     struct evconnlistener *listener = evconnlistener_new(
-        base, on_connection, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, listening());
+        base, on_connection, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, listening(argc, argv));
     check(listener != NULL, "evconnlistener_new");
     evconnlistener_set_error_cb(listener, on_refused);
     check(event_base_dispatch(base) == 0, "event_base_dispatch");

@@ -1,5 +1,5 @@
-"""An echo server on asyncio, or with the argument `uvloop` on that; by a protocol, their fastest way. With a
-second argument, their versions."""
+"""An echo server on asyncio, or with the argument `uvloop` on that; by a protocol, their fastest way. The
+second argument is an address to listen on, or the word `version`."""
 
 import asyncio
 import sys
@@ -38,8 +38,10 @@ async def main():
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
     await loop.connect_read_pipe(lambda: Input(ended), sys.stdin)
-    server = await loop.create_server(Echo, "127.0.0.1", 0, backlog=4096)
-    print(f"listening on 127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    host, port = (sys.argv[2:] or ["127.0.0.1:0"])[0].rsplit(":", 1)
+    server = await loop.create_server(Echo, host.strip("[]"), int(port), backlog=4096)
+    host, port = server.sockets[0].getsockname()[:2]
+    print("listening on", f"[{host}]:{port}" if ":" in host else f"{host}:{port}", flush=True)
     await ended
     print(f"echoed {echoed}", flush=True)
 
@@ -50,7 +52,7 @@ if sys.argv[1] == "uvloop":
 
     version = f"uvloop {uvloop.__version__} ({version})"
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
-if sys.argv[2:]:
+if sys.argv[2:] == ["version"]:
     print(version)
 else:
     asyncio.run(main())

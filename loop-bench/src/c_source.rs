@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, process};
 
-/// The header that the sources may include, which is written beside them.
-const HEADER: &str = include_str!("../c/echo.h");
+/// The headers that the sources may include, which are written beside them.
+const HEADERS: [(&str, &str); 2] =
+    [("listen.h", include_str!("../c/listen.h")), ("echo.h", include_str!("../c/echo.h"))];
 
 /// A program of one file.
 #[derive(Hash)]
@@ -26,7 +27,7 @@ impl CSource {
     pub(crate) fn compile(&self) -> Result<PathBuf, String> {
         let ours = env::current_exe().map_err(|error| error.to_string())?;
         let mut hasher = DefaultHasher::new();
-        (self, HEADER).hash(&mut hasher);
+        (self, HEADERS).hash(&mut hasher);
         let program = ours.with_file_name(format!("{}-{:016x}", self.name, hasher.finish()));
         if program.is_file() {
             return Ok(program);
@@ -42,11 +43,11 @@ impl CSource {
     }
 
     fn compile_in(&self, folder: &Path) -> Result<PathBuf, String> {
-        let [source, header, program] =
-            ["source.c", "echo.h", "program"].map(|name| folder.join(name));
+        let [source, program] = ["source.c", "program"].map(|name| folder.join(name));
+        let mut files = HEADERS.map(|(name, text)| (folder.join(name), text)).into_iter();
         fs::create_dir_all(folder)
             .and_then(|()| fs::write(&source, self.text))
-            .and_then(|()| fs::write(&header, HEADER))
+            .and_then(|()| files.try_for_each(|(path, text)| fs::write(path, text)))
             .map_err(|error| format!("{}: {error}", folder.display()))?;
         // Libraries follow what needs them.
         let output = Command::new("cc")

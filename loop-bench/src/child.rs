@@ -23,9 +23,20 @@ pub(crate) struct Launch {
 impl Launch {
     /// Starts it and waits until it listens.
     pub(crate) fn start(&self) -> io::Result<ServerProcess> {
+        ServerProcess::announced(self.command())
+    }
+
+    /// The same of one that takes an address as its last argument.
+    pub(crate) fn start_at(&self, listen: SocketAddr) -> io::Result<ServerProcess> {
+        let mut command = self.command();
+        command.arg(listen.to_string());
+        ServerProcess::announced(command)
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
-        ServerProcess::announced(command)
+        command
     }
 }
 
@@ -103,6 +114,15 @@ impl ServerProcess {
         // It has closed its output, as the last thing that it does.
         let status = self.child.0.wait()?;
         if status.success() { Ok(said) } else { Err(ended(status)) }
+    }
+
+    /// Waits until it ends by itself, which no server does but for an error.
+    pub(crate) fn wait(mut self) -> io::Result<()> {
+        // Its standard input stays open, or it would end.
+        let input = self.child.0.stdin.take();
+        let status = self.child.0.wait()?;
+        drop(input);
+        Err(ended(status))
     }
 
     /// The processor time that it has taken so far.

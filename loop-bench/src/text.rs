@@ -5,6 +5,9 @@ use std::fmt::Write;
 use crate::row::{Costs, Row};
 use crate::stats::{Ratio, Summary};
 
+/// Of the longest name that is usual.
+const WIDTH: usize = 23;
+
 /// The rows of one contest, each with the ratio of the first of this project's subjects to it, round by round:
 /// below 1 ours is faster, `~` says that the difference is inside the spread: a tie.
 pub fn contest_lines(rows: &[Row]) -> String {
@@ -13,7 +16,7 @@ pub fn contest_lines(rows: &[Row]) -> String {
     _ = writeln!(text, "{}{} ({})", first.workload, first.params, first.unit);
     for row in rows {
         let Summary { median, min, max, samples: _ } = row.summary;
-        _ = write!(text, "  {:<20} {median:>11.1}  [{min:.1} .. {max:.1}]", row.subject);
+        _ = write!(text, "  {:<WIDTH$} {median:>11.1}  [{min:.1} .. {max:.1}]", row.subject);
         if !row.is_ours() {
             // The first of ours: what a program gets that does not choose.
             let ours = rows.iter().find(|row| row.is_ours());
@@ -25,7 +28,7 @@ pub fn contest_lines(rows: &[Row]) -> String {
         _ = writeln!(text);
         counted(&mut text, &row.costs);
         if let [(_, _), .., (_, longest)] = row.curve[..] {
-            _ = write!(text, "  {:<20}", "");
+            _ = write!(text, "  {:<WIDTH$}", "");
             for &(percentile, nanos) in &row.curve {
                 if [50.0, 90.0, 99.0, 99.9].contains(&percentile) {
                     _ = write!(text, " p{percentile} {:.1} µs,", nanos / 1e3);
@@ -51,7 +54,7 @@ fn counted(text: &mut String, costs: &Costs) {
         .filter_map(|(name, value)| Some(format!("{:.1} {name}", value?)))
         .collect();
     if !told.is_empty() {
-        _ = writeln!(text, "  {:<20} {}", "", told.join(", "));
+        _ = writeln!(text, "  {:<WIDTH$} {}", "", told.join(", "));
     }
 }
 

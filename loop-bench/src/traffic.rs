@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 
 use crate::client::{Client, PATIENCE};
 use crate::latency::{Latencies, Schedule};
@@ -65,9 +65,8 @@ impl Traffic {
         let mut poll = Poll::new()?;
         let mut clients = Vec::with_capacity(self.connections);
         for index in 0..self.connections {
-            let mut client = Client::connect(server, self.bytes, self.seed ^ index as u64)?;
-            let registry = poll.registry();
-            registry.register(client.source(), Token(index), Interest::READABLE)?;
+            let mut client = Client::connect(server, self.bytes, 1, self.seed ^ index as u64)?;
+            client.register(poll.registry(), Token(index))?;
             clients.push(client);
         }
         let mut sender = Sender {
@@ -110,7 +109,7 @@ impl Sender {
     /// One request on each connection: by then the server has accepted them all.
     fn warm_up(&mut self, poll: &mut Poll) -> Result<(), Wrong> {
         for client in &mut self.clients {
-            client.send()?;
+            client.send(1)?;
             self.under_way += 1;
         }
         while self.under_way > 0 {
@@ -166,7 +165,7 @@ impl Sender {
         if self.under_way == 1 {
             self.last_news = Instant::now();
         }
-        Ok(self.clients[index].send()?)
+        Ok(self.clients[index].send(1)?)
     }
 
     /// Waits once, and takes the answers that are there.
@@ -182,7 +181,7 @@ impl Sender {
         }
         for event in &self.events {
             let index = event.token().0;
-            if self.clients[index].receive(&mut self.buffer)? {
+            if self.clients[index].receive(&mut self.buffer)? > 0 {
                 if let Some(due) = self.due[index] {
                     self.latencies.record(due.elapsed());
                 }

@@ -1,8 +1,9 @@
 //! The program from outside: what it prints, writes and exits with.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::{env, fs, process};
 
 fn loop_bench(args: &[&str]) -> Output {
@@ -17,18 +18,9 @@ fn text(bytes: &[u8]) -> &str {
 fn list_names_every_workload() {
     let output = loop_bench(&["list"]);
     assert!(output.status.success());
-    for name in [
-        "handles",
-        "ready",
-        "timers",
-        "dispatch",
-        "selectors",
-        "wake",
-        "echo",
-        "idle",
-        "redis",
-        "http",
-    ] {
+    let names =
+        "handles ready timers dispatch selectors wake echo pipelining accept idle redis http";
+    for name in names.split(' ') {
         assert!(text(&output.stdout).lines().any(|line| line.starts_with(name)), "{name}");
     }
 }
@@ -132,16 +124,27 @@ fn a_report_and_a_comparison_are_made_from_what_a_run_wrote() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-#[test]
-fn a_server_is_asked_from_another_process() {
+/// Serves a subject's echo; the address, unless it is missing here.
+fn serve(subject: &str, listen: &str) -> Option<(Child, String)> {
     let mut server = Command::new(env!("CARGO_BIN_EXE_loop-bench"))
-        .args(["serve-echo", "loop-net/poll"])
+        .args(["serve-echo", subject, "--listen", listen])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut line = String::new();
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("loop-net/poll listens on ").unwrap().to_owned();
+    match line.trim().strip_prefix(&format!("{subject} listens on ")) {
+        Some(address) => Some((server, address.to_owned())),
+        None => {
+            assert_eq!(server.wait().unwrap().code(), Some(2), "{subject} said {line:?}");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_server_is_asked_from_another_process() {
+    let (mut server, address) = serve("loop-net/poll", "127.0.0.1:0").unwrap();
     let load = |more: &[&str]| {
         let args = ["load", &address, "--connections", "4", "--duration", "0.2"];
         loop_bench(&[&args[..], more].concat())
@@ -156,6 +159,38 @@ fn a_server_is_asked_from_another_process() {
     let unknown = loop_bench(&["serve-echo", "nonsense"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("nonsense; there are loop-net/"));
+}
+
+/// Each that is there, by callbacks, streams and sockets, in Rust, C and Python; on the other family of addresses too.
+#[test]
+fn every_kind_of_server_is_served_where_it_is_told() {
+    for subject in [
+        "loop-net/poll streams",
+        "loop-net/poll sockets",
+        "tokio",
+        "mio",
+        "epoll-c",
+        "libuv",
+        "libevent",
+        "libev",
+        "asyncio",
+        "uvloop",
+    ] {
+        for listen in ["127.0.0.1:0", "[::1]:0"] {
+            if listen.starts_with('[') && TcpListener::bind(listen).is_err() {
+                continue;
+            }
+            let Some((mut server, address)) = serve(subject, listen) else { continue };
+            let args =
+                ["load", &address, "--connections", "2", "--duration", "0.05", "--rate", "200"];
+            let output = loop_bench(&args);
+            server.kill().unwrap();
+            server.wait().unwrap();
+            let told = text(&output.stdout);
+            assert!(told.starts_with("10 answers of 64 bytes over 2 "), "{subject}: {told}");
+            assert!(address.starts_with(listen.trim_end_matches('0')), "{subject}: {address}");
+        }
+    }
 }
 
 #[test]

@@ -126,7 +126,9 @@ impl Selection {
         let is_wanted = |subject: &String| is_meant(subject, name);
         let by_name = self.subjects.is_empty() || self.subjects.iter().any(is_wanted);
         let backend = name.strip_prefix("loop-").and_then(|name| name.split_once('/'));
-        let backend = backend.map(|(_, backend)| backend).filter(|name| backends().contains(name));
+        // What follows a space says how the subject differs from others on the same selector.
+        let backend = backend.and_then(|(_, backend)| backend.split(' ').next());
+        let backend = backend.filter(|name| backends().contains(name));
         let by_backend = self.backends.is_empty()
             || backend.is_none_or(|backend| self.backends.iter().any(|wanted| wanted == backend));
         by_name && by_backend
@@ -198,6 +200,9 @@ mod tests {
     fn backends_leave_rivals_alone() {
         let poll = Selection { backends: vec!["poll".into()], ..selection("wake/parked") };
         assert_eq!(names(&poll), ["loop-core/poll", "tokio"]);
+        let storm = Selection { backends: vec!["poll".into()], ..selection("accept/storm") };
+        let storm = names(&storm);
+        assert_eq!(storm[..4], ["loop-net/poll", "loop-net/poll streams", "tokio", "mio"]);
     }
 
     #[test]

@@ -11,14 +11,13 @@ use super::Done;
 #[command(after_help = "\
 Examples:
   loop-bench serve-echo loop-net/epoll --listen 0.0.0.0:7777    on one machine
-  loop-bench load 192.0.2.1:7777 --rate 50000                   on another")]
+  loop-bench load 192.0.2.1:7777 --rate 50000                   on another
+  loop-bench serve-echo \"loop-net/epoll streams\"               a task for each connection
+  loop-bench serve-echo libuv                                   a rival, compiled if it must be")]
 pub(super) struct Args {
-    /// A subject of the workload `echo`, of those that are written in Rust
+    /// A subject of the workload `echo`, as `loop-bench list` names it
     #[arg(value_name = "SUBJECT")]
     subject: String,
-    /// Serve by a task for each connection
-    #[arg(long)]
-    streams: bool,
     /// Where to listen
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -26,7 +25,7 @@ pub(super) struct Args {
 
 /// Serves until the program is ended.
 pub(super) fn serve(args: &Args) -> Done {
-    serve_echo(&args.subject, args.streams, args.listen, |address| {
+    serve_echo(&args.subject, args.listen, |address| {
         println!("{} listens on {address}", args.subject);
     })?;
     Ok(ExitCode::SUCCESS)

@@ -16,9 +16,13 @@ type Stop = Box<dyn FnOnce() + Send>;
 /// Where any server is to listen that is not asked for by other machines.
 const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
+/// What a server that gives each connection a buffer of its own makes it hold, if messages are not larger.
+const BUFFER: usize = 4 * 1024;
+
 /// Tells the server where to listen, and the starter that it does.
 pub(crate) struct Ready {
     listen: SocketAddr,
+    buffer: usize,
     started: Sender<(SocketAddr, Stop)>,
 }
 
@@ -26,6 +30,11 @@ impl Ready {
     /// Where to listen.
     pub(crate) fn listen(&self) -> SocketAddr {
         self.listen
+    }
+
+    /// How many bytes a buffer is to hold that belongs to one connection alone.
+    pub(crate) fn buffer(&self) -> usize {
+        self.buffer
     }
 
     /// The server listens on `address`; `stop`, called from another thread, makes it return.
@@ -57,16 +66,25 @@ pub(crate) struct Served {
 impl EchoServer {
     /// Starts a server and waits until it listens.
     pub(crate) fn start(serve: &Serve) -> io::Result<Self> {
-        Self::start_at(serve, LOOPBACK)
+        Self::start_with(serve, LOOPBACK, BUFFER)
+    }
+
+    /// The same, for messages of so many bytes: none has to come in pieces because a buffer is small.
+    pub(crate) fn start_for(serve: &Serve, bytes: usize) -> io::Result<Self> {
+        Self::start_with(serve, LOOPBACK, bytes.max(BUFFER))
     }
 
     /// The same, at an address.
     pub(crate) fn start_at(serve: &Serve, listen: SocketAddr) -> io::Result<Self> {
+        Self::start_with(serve, listen, BUFFER)
+    }
+
+    fn start_with(serve: &Serve, listen: SocketAddr, buffer: usize) -> io::Result<Self> {
         let serve = Arc::clone(serve);
         let (announce, started) = mpsc::channel();
         let thread = thread::Builder::new().spawn(move || {
             pin_peer();
-            let bytes = serve(Ready { listen, started: announce })?;
+            let bytes = serve(Ready { listen, buffer, started: announce })?;
             Ok(Served { bytes, processor: processor_time()? })
         })?;
         match started.recv() {

@@ -126,6 +126,8 @@ pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
 
     let mut events = Events::with_capacity(1024);
     let mut connections: Vec<Option<Connection>> = Vec::new();
+    // Places of connections that are over.
+    let mut free = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
     let mut echoed = 0;
     loop {
@@ -136,11 +138,12 @@ pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
         for event in &events {
             match event.token() {
                 STOP => return Ok(echoed),
-                LISTENER => accept(&poll, &listener, &mut connections)?,
+                LISTENER => accept(&poll, &listener, &mut connections, &mut free)?,
                 Token(index) => {
                     let Some(connection) = &mut connections[index] else { continue };
                     if !connection.advance(&mut buffer, &mut echoed)? {
                         connections[index] = None;
+                        free.push(index);
                     }
                 }
             }
@@ -152,6 +155,7 @@ fn accept(
     poll: &Poll,
     listener: &TcpListener,
     connections: &mut Vec<Option<Connection>>,
+    free: &mut Vec<usize>,
 ) -> io::Result<()> {
     loop {
         let mut stream = match listener.accept() {
@@ -160,8 +164,12 @@ fn accept(
             Err(error) => return Err(error),
         };
         stream.set_nodelay(true)?;
-        let token = Token(connections.len());
-        poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-        connections.push(Some(Connection { stream, unsent: Vec::new() }));
+        let index = free.pop().unwrap_or(connections.len());
+        if index == connections.len() {
+            connections.push(None);
+        }
+        let both = Interest::READABLE | Interest::WRITABLE;
+        poll.registry().register(&mut stream, Token(index), both)?;
+        connections[index] = Some(Connection { stream, unsent: Vec::new() });
     }
 }

@@ -108,12 +108,13 @@ pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
     let echoed = Arc::new(AtomicU64::new(0));
     runtime()?.block_on(async {
         let listener = TcpListener::bind(ready.listen()).await?;
+        let buffer = ready.buffer();
         let (stop, stopped) = oneshot::channel();
         ready.announce(listener.local_addr()?, move || _ = stop.send(()));
         let count = Arc::clone(&echoed);
         drop(tokio::spawn(async move {
             while let Ok((stream, _peer)) = listener.accept().await {
-                drop(tokio::spawn(echo(stream, Arc::clone(&count))));
+                drop(tokio::spawn(echo(stream, buffer, Arc::clone(&count))));
             }
         }));
         // A closed channel stops as well: the starter has gone.
@@ -123,9 +124,9 @@ pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
     Ok(echoed.load(Ordering::Relaxed))
 }
 
-async fn echo(mut stream: TcpStream, echoed: Arc<AtomicU64>) -> io::Result<()> {
+async fn echo(mut stream: TcpStream, buffer: usize, echoed: Arc<AtomicU64>) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut buffer = vec![0; 4 * 1024];
+    let mut buffer = vec![0; buffer];
     loop {
         let count = stream.read(&mut buffer).await?;
         if count == 0 {

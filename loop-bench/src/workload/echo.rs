@@ -2,200 +2,207 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::echo_round::{self, Laps, Server};
+use super::echo_servers::{self, Named, missing, protocols, rivals, sockets, streams, task_rivals};
 use super::load::Load;
-use super::selectors;
-use crate::child::{Launch, ServerProcess};
+use super::selectors::{SELECT_LIMIT, open_files};
 use crate::finding::Finding;
-use crate::rival::echo_server::{EchoServer, Serve};
-use crate::rival::{corrupting, foreign, loop_net, loop_selector, mio, tokio};
+use crate::rival::corrupting;
+use crate::rival::echo_server::EchoServer;
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
 const CONNECTIONS: usize = 64;
 const BYTES: usize = 64;
 
-/// Each kind of server twice: by the clock, which the load generator can hold up, and by the
-/// processor time of the server's thread or process, which tells what is left for a program's own work.
+/// What this process and a server have open besides connections.
+const SPARE: usize = 64;
+
 pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
     let messages = plan.size(300, 1_000);
-    let contest = |name, servers: Vec<(String, Server)>, pick: fn(Laps) -> Lap| {
-        let subject = |(name, server): (String, Server)| {
-            let is_process = matches!(server, Server::Process(_));
-            let subject = Subject::new(name, move |seed| {
-                let load = Load { connections: CONNECTIONS, bytes: BYTES, messages, seed };
-                server.round(&load).map(pick)
-            });
-            if is_process { subject.elsewhere() } else { subject }
-        };
-        let params = [("connections", CONNECTIONS as u64), ("bytes", BYTES as u64)];
-        Contest::new(name, &params, servers.into_iter().map(subject).collect())
+    let contest = |name, servers: Vec<Named>, pick: fn(Laps) -> Lap| {
+        contest(name, Load { messages, ..SMALL }, servers, pick)
     };
-    vec![
+    let everyone = || protocols().chain(rivals()).collect();
+    let with_tasks = || {
+        // By the names that these have had from the first.
+        let plain = |(name, server): Named| (name.replace(" streams", ""), server);
+        streams().map(plain).chain(task_rivals()).collect()
+    };
+    let mut contests = vec![
         contest("echo/small", everyone(), |laps| laps.wall),
         contest("echo/small_cpu", everyone(), |laps| laps.processor),
-        contest("echo/streams", threads(streams()).collect(), |laps| laps.wall),
-        contest("echo/streams_cpu", threads(streams()).collect(), |laps| laps.processor),
-    ]
+        contest("echo/streams", with_tasks(), |laps| laps.wall),
+        contest("echo/streams_cpu", with_tasks(), |laps| laps.processor),
+    ];
+    contests.extend(matrix(plan).into_iter().map(|load| {
+        let takes_part = |(name, _): &Named| reason_against(name, load.connections).is_none();
+        let servers = protocols().chain(streams()).chain(sockets()).chain(rivals());
+        self::contest("echo/matrix", load, servers.filter(takes_part).collect(), |laps| laps.wall)
+    }));
+    contests
+}
+
+const SMALL: Load = Load { connections: CONNECTIONS, bytes: BYTES, messages: 0, depth: 1, seed: 0 };
+
+fn contest(name: &'static str, load: Load, servers: Vec<Named>, pick: fn(Laps) -> Lap) -> Contest {
+    let params = [("connections", load.connections as u64), ("bytes", load.bytes as u64)];
+    echo_round::contest(name, &params, servers, pick, move |seed| Load { seed, ..load })
+}
+
+/// Few connections and many, short messages and long ones; a quick run takes each once.
+fn matrix(plan: &Plan) -> Vec<Load> {
+    let cells = plan.size(
+        &[(1, 64), (64, 16_384), (1_024, 1_024)][..],
+        &[
+            (1, 64),
+            (1, 1_024),
+            (1, 16_384),
+            (64, 64),
+            (64, 1_024),
+            (64, 16_384),
+            (1_024, 64),
+            (1_024, 1_024),
+            (1_024, 16_384),
+        ],
+    );
+    let load = |&(connections, bytes): &(usize, usize)| {
+        // About as long for a cell as for another: a message alone waits for a context switch, a long one is copied.
+        let total = plan.size(4_000, 20_000) / if connections == 1 { 4 } else { 1 };
+        let messages = (total / connections as u64 / if bytes > 4_096 { 4 } else { 1 }).max(2);
+        Load { connections, bytes, messages, ..SMALL }
+    };
+    cells.iter().map(load).collect()
+}
+
+/// Why a server cannot take so many connections.
+fn reason_against(server: &str, connections: usize) -> Option<String> {
+    let limit = open_files();
+    // Both ends of each are in this process.
+    if 2 * connections + SPARE > limit {
+        return Some(format!("this process may open {limit} files"));
+    }
+    let selects = server.starts_with("loop-net/select") && 2 * connections + SPARE > SELECT_LIMIT;
+    selects.then(|| format!("select takes no number from {SELECT_LIMIT} on"))
 }
 
 /// Who cannot take part here, and why.
-pub(super) fn absences() -> Vec<Finding> {
-    let missing = foreign::echo_servers().iter().filter_map(|(name, found)| {
-        let why = found.as_ref().err()?.clone();
-        Some(Finding::NotMeasured { what: (*name).into(), why })
-    });
-    selectors::refused().into_iter().chain(missing).collect()
-}
-
-/// Serves one subject's echo at `listen`, calls `ready` with the address that it got, and returns only if the
-/// server fails. `streams`: by a task for each connection.
-///
-/// # Errors
-/// If the subject is not known, and the text lists the known ones; or what the server says.
-pub fn serve_echo(
-    subject: &str,
-    streams: bool,
-    listen: SocketAddr,
-    ready: impl FnOnce(SocketAddr),
-) -> Result<(), Wrong> {
-    let servers = if streams { self::streams() } else { small() };
-    let Some((_, serve)) = servers.iter().find(|(name, _)| name == subject) else {
-        let known: Vec<&str> = servers.iter().map(|(name, _)| name.as_str()).collect();
-        let known = known.join(", ");
-        return Err(Wrong(format!("no echo server is called {subject}; there are {known}")));
-    };
-    let named = |error| Wrong(format!("{subject} at {listen}: {error}"));
-    let server = EchoServer::start_at(serve, listen).map_err(named)?;
-    ready(server.address);
-    server.wait().map(drop).map_err(named)
+pub(super) fn absences(plan: &Plan) -> Vec<Finding> {
+    let mut absences = echo_servers::absences();
+    for load in matrix(plan) {
+        for (name, _) in protocols().chain(streams()).chain(sockets()).chain(rivals()) {
+            let what = format!("{name} at connections={}", load.connections);
+            let absence = reason_against(&name, load.connections)
+                .map(|why| Finding::NotMeasured { what, why });
+            absences.extend(absence.filter(|absence| !absences.contains(absence)));
+        }
+    }
+    absences
 }
 
 /// A subject of `echo/small` that changes a byte: to see that it is noticed.
 pub fn corrupting_server(plan: &Plan) -> Subject {
     let messages = plan.size(300, 1_000);
+    let server = Server::Thread(Arc::new(corrupting::serve_echo));
     Subject::new("corrupting", move |seed| {
-        let load = Load { connections: CONNECTIONS, bytes: BYTES, messages, seed };
-        round(&(Arc::new(corrupting::serve_echo) as Serve), &load).map(|laps| laps.wall)
+        server.round(&Load { messages, seed, ..SMALL }).map(|laps| laps.wall)
     })
 }
 
-/// Everyone's fastest way to serve.
-pub(super) fn small() -> Vec<(String, Serve)> {
-    let mut servers = ours(loop_net::protocol_server);
-    servers.push(("tokio".into(), Arc::new(tokio::serve_echo)));
-    servers.push(("mio".into(), Arc::new(mio::serve_echo)));
-    servers
-}
-
-/// A task for each connection, which reads and writes.
-fn streams() -> Vec<(String, Serve)> {
-    let mut servers = ours(loop_net::stream_server);
-    servers.push(("tokio".into(), Arc::new(tokio::serve_echo)));
-    servers
-}
-
-/// One a selector that this system has.
-fn ours(server: fn(&'static str) -> Serve) -> Vec<(String, Serve)> {
-    loop_selector::usable().map(|name| (format!("loop-net/{name}"), server(name))).collect()
-}
-
-/// Those of [`small`], and programs in other languages.
-fn everyone() -> Vec<(String, Server)> {
-    let foreign = foreign::echo_servers().iter().filter_map(|(name, found)| {
-        let launch = found.as_ref().ok()?.clone();
-        Some(((*name).to_owned(), Server::Process(launch)))
-    });
-    threads(small()).chain(foreign).collect()
-}
-
-fn threads(servers: Vec<(String, Serve)>) -> impl Iterator<Item = (String, Server)> {
-    servers.into_iter().map(|(name, serve)| (name, Server::Thread(serve)))
-}
-
-/// Where a server runs.
-enum Server {
-    Thread(Serve),
-    Process(Launch),
-}
-
-impl Server {
-    fn round(&self, load: &Load) -> Result<Laps, Wrong> {
-        match self {
-            Self::Thread(serve) => round(serve, load),
-            Self::Process(launch) => round_of_process(launch.start()?, load),
+/// Serves one subject's echo at `listen`, calls `ready` with the address that it got, and returns only if the
+/// server fails.
+///
+/// # Errors
+/// If the subject is not known, and the text lists the known ones; if it is missing here, and how to get it; or what
+/// the server says.
+pub fn serve_echo(
+    subject: &str,
+    listen: SocketAddr,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), Wrong> {
+    let named = |error| Wrong(format!("{subject} at {listen}: {error}"));
+    // Those of other languages, which must be looked for, only if it is none of these.
+    let mut here = echo_servers::in_rust();
+    let found = here.find(|(name, _)| name == subject);
+    let found = found.or_else(|| rivals().find(|(name, _)| name == subject));
+    match found {
+        Some((_, Server::Thread(serve))) => {
+            let server = EchoServer::start_at(&serve, listen).map_err(named)?;
+            ready(server.address);
+            server.wait().map(drop).map_err(named)
         }
+        Some((_, Server::Process(launch))) => {
+            let server = launch.start_at(listen).map_err(named)?;
+            ready(server.address);
+            server.wait().map_err(named)
+        }
+        None => Err(unknown(subject)),
     }
 }
 
-/// What a round took.
-struct Laps {
-    wall: Lap,
-    processor: Lap,
-}
-
-impl Laps {
-    /// If the server has echoed what it was sent.
-    fn checked(wall: Lap, processor: Duration, bytes: u64, load: &Load) -> Result<Self, Wrong> {
-        Wrong::unless_equal("bytes echoed", bytes, load.total_bytes())?;
-        let ops = bytes / load.bytes as u64;
-        Ok(Self { wall, processor: Lap { elapsed: processor, ops } })
+fn unknown(subject: &str) -> Wrong {
+    if let Some((_, why)) = missing().into_iter().find(|(name, _)| *name == subject) {
+        return Wrong(format!("{subject}: {why}"));
     }
-}
-
-/// The server and the load generator have a thread each; both count the bytes.
-fn round(serve: &Serve, load: &Load) -> Result<Laps, Wrong> {
-    let server = EchoServer::start(serve)?;
-    let wall = load.run(server.address);
-    let served = server.finish()?;
-    Laps::checked(wall?, served.processor, served.bytes, load)
-}
-
-/// The same of a process, whose start is not counted, for it is the start of an interpreter too.
-fn round_of_process(server: ServerProcess, load: &Load) -> Result<Laps, Wrong> {
-    let before = server.processor()?;
-    let wall = load.run(server.address)?;
-    let processor = server.processor()? - before;
-    Laps::checked(wall, processor, foreign::finish(server)?, load)
+    let known = protocols().chain(streams()).chain(sockets()).chain(rivals());
+    let known: Vec<String> = known.map(|(name, _)| name).collect();
+    Wrong(format!("no echo server is called {subject}; there are {}", known.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{ErrorKind, Read, Write};
     use std::net::TcpStream;
+    use std::time::Duration;
 
     use super::*;
-    use crate::rival::echo_server::Ready;
-
-    const LOAD: Load = Load { connections: 8, bytes: 61, messages: 50, seed: 5 };
+    use crate::rival::foreign;
 
     #[test]
     fn every_server_echoes_every_byte() {
-        for finding in absences() {
+        let load = Load { connections: 8, bytes: 61, messages: 50, depth: 1, seed: 5 };
+        for finding in echo_servers::absences() {
             println!("{finding}");
         }
-        for (name, server) in everyone().into_iter().chain(threads(streams())) {
-            let laps = server.round(&LOAD).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+        for (name, server) in protocols().chain(streams()).chain(sockets()).chain(rivals()) {
+            let laps = server.round(&load).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
             assert_eq!((laps.wall.ops, laps.processor.ops), (400, 408), "{name}");
             assert!(laps.processor.elapsed > Duration::ZERO, "{name}");
         }
     }
 
+    /// Larger than a socket's buffer, so that client and server must both wait to write.
     #[test]
-    fn a_wrong_byte_is_noticed() {
-        let wrong = round(&(Arc::new(corrupting::serve_echo) as Serve), &LOAD).err().unwrap();
-        assert!(wrong.0.contains("other bytes came back"), "{wrong}");
+    fn every_server_echoes_long_messages() {
+        let load = Load { connections: 3, bytes: 3_000_017, messages: 1, depth: 1, seed: 5 };
+        for (name, server) in protocols().chain(streams()).chain(sockets()).chain(rivals()) {
+            let laps = server.round(&load).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+            assert_eq!((laps.wall.ops, laps.processor.ops), (3, 6), "{name}");
+        }
     }
 
-    /// Echoes rightly and lies about how much.
-    fn serve_and_miscount(ready: Ready) -> std::io::Result<u64> {
-        Ok(mio::serve_echo(ready)? + 1)
+    #[test]
+    fn the_matrix_has_every_size_and_its_quick_run_each_once() {
+        let sizes = |quick, pick: fn(&Load) -> usize| {
+            let mut sizes: Vec<_> = matrix(&Plan { quick, seed: 1 }).iter().map(pick).collect();
+            sizes.sort_unstable();
+            sizes.dedup();
+            sizes
+        };
+        for quick in [false, true] {
+            assert_eq!(sizes(quick, |load| load.connections), [1, 64, 1_024]);
+            assert_eq!(sizes(quick, |load| load.bytes), [64, 1_024, 16_384]);
+        }
+        assert_eq!(matrix(&Plan { quick: false, seed: 1 }).len(), 9);
     }
 
     #[test]
-    fn a_wrong_count_is_noticed() {
-        let wrong = round(&(Arc::new(serve_and_miscount) as Serve), &LOAD).err().unwrap();
-        assert!(wrong.0.starts_with("bytes echoed"), "{wrong}");
+    fn select_takes_no_part_where_its_bits_end() {
+        assert_eq!(reason_against("loop-net/select", 64), None);
+        let told =
+            ["loop-net/select", "loop-net/select streams"].map(|name| reason_against(name, 1_024));
+        assert!(told.iter().all(Option::is_some), "{told:?}");
+        assert!(reason_against("tokio", 1 << 40).unwrap().contains("files"));
     }
 
     /// What the peer does not take must wait in the server, and keep its order.

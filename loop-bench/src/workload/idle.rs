@@ -3,12 +3,12 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use super::echo::small;
+use super::echo_round::Server;
+use super::echo_servers::{Named, missing, protocols, rivals, sockets, streams};
 use super::selectors::open_files;
 use crate::child::{Launch, ServerProcess, built};
 use crate::client::PATIENCE;
 use crate::finding::Finding;
-use crate::rival::{foreign, loop_selector};
 use crate::rng::mix;
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
@@ -42,23 +42,23 @@ pub(super) fn absences() -> Vec<Finding> {
     missing.collect()
 }
 
-/// Each is a process of its own, those in Rust too: this program with other arguments.
+/// Each is a process of its own, those in Rust too: this program with other arguments. Of ours the three levels, on
+/// the selector that a program gets which does not choose.
 fn servers() -> Vec<(String, Result<Launch, String>)> {
     let program = built("loop-bench");
-    let ours = loop_selector::usable().next().map(|name| format!("loop-net/{name}"));
-    let streams =
-        ours.iter().map(|name| (format!("{name} streams"), vec![name.clone(), "--streams".into()]));
-    let rivals =
-        small().into_iter().map(|(name, _)| name).filter(|name| !name.starts_with("loop-"));
-    let plain = ours.iter().cloned().chain(rivals).map(|name| (name.clone(), vec![name]));
-    let in_rust = plain.chain(streams).map(|(name, arguments)| {
-        let arguments = [vec!["serve-echo".to_owned()], arguments].concat();
-        let launch = program.clone().map(|program| Launch { program, arguments });
+    let here = |(name, server): Named| {
+        let launch = match server {
+            Server::Process(launch) => Ok(launch),
+            Server::Thread(_) => program.clone().map(|program| {
+                let arguments = ["serve-echo".to_owned(), name.clone()].to_vec();
+                Launch { program, arguments }
+            }),
+        };
         (name, launch)
-    });
-    let foreign =
-        foreign::echo_servers().iter().map(|(name, found)| ((*name).into(), found.clone()));
-    in_rust.chain(foreign).collect()
+    };
+    let ours = protocols().take(1).chain(streams().take(1)).chain(sockets().take(1));
+    let missing = missing().into_iter().map(|(name, why)| (name.to_owned(), Err(why)));
+    ours.chain(rivals()).map(here).chain(missing).collect()
 }
 
 /// The operations are the connections, and bytes of memory stand in the place of nanoseconds.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::echo::small;
+use super::echo_servers::{protocols, rivals, threads};
 use crate::latency::{Latencies, Schedule};
 use crate::rival::echo_server::{EchoServer, Serve};
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
@@ -32,9 +32,13 @@ pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
             };
             Subject::new(name, round).recording(recorded)
         };
-        Contest::new("latency/p99", &params, small().into_iter().map(subject).collect())
+        Contest::new("latency/p99", &params, servers().map(subject).collect())
     };
     rates.iter().map(contest).collect()
+}
+
+fn servers() -> impl Iterator<Item = (String, Serve)> {
+    threads(protocols().chain(rivals()))
 }
 
 fn round(serve: &Serve, traffic: &Traffic) -> Result<Latencies, Wrong> {
@@ -55,7 +59,7 @@ mod tests {
         let pace = Pace::Open(Schedule::per_second(2_000.0));
         let duration = Duration::from_millis(50);
         let traffic = Traffic { connections: 8, bytes: 61, pace, duration, seed: 5 };
-        for (name, serve) in small() {
+        for (name, serve) in servers() {
             let latencies =
                 round(&serve, &traffic).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
             assert_eq!(latencies.count(), 100, "{name}");

@@ -1,12 +1,13 @@
-//! The load generator of `echo`: one thread, one mio poll, every connection with one message
-//! under way at any time. The same for every server.
+//! The load generator of `echo` and `pipelining`: one thread, one mio poll, every connection with the same number
+//! of messages under way at any time. The same for every server.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 
+use super::echo_round::Work;
 use crate::client::{Client, PATIENCE};
 use crate::sample::{Lap, Wrong};
 
@@ -18,22 +19,27 @@ pub(super) struct Load {
     pub(super) bytes: usize,
     /// Messages on each connection, after one that warms it up.
     pub(super) messages: u64,
+    /// How many of them are under way at once.
+    pub(super) depth: usize,
     pub(super) seed: u64,
 }
 
-impl Load {
-    /// All bytes that come back, the warm-up's too.
-    pub(super) fn total_bytes(&self) -> u64 {
-        self.connections as u64 * self.bytes as u64 * (self.messages + 1)
+impl Work for Load {
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 
-    /// Sends it all to `server`, and compares each byte that comes back.
-    pub(super) fn run(&self, server: SocketAddr) -> Result<Lap, Wrong> {
+    fn messages(&self) -> u64 {
+        self.connections as u64 * (self.messages + 1)
+    }
+
+    fn run(&self, server: SocketAddr) -> Result<Lap, Wrong> {
         let mut poll = Poll::new()?;
         let mut clients = Vec::with_capacity(self.connections);
         for index in 0..self.connections {
-            let mut client = Client::connect(server, self.bytes, self.seed ^ index as u64)?;
-            poll.registry().register(client.source(), Token(index), Interest::READABLE)?;
+            let seed = self.seed ^ index as u64;
+            let mut client = Client::connect(server, self.bytes, self.depth, seed)?;
+            client.register(poll.registry(), Token(index))?;
             clients.push(client);
         }
         // One message on every connection first: by then the server has accepted them all.
@@ -44,7 +50,9 @@ impl Load {
         done?;
         Ok(lap)
     }
+}
 
+impl Load {
     /// Until every client has had `messages` messages echoed in all.
     fn exchange(
         &self,
@@ -53,10 +61,10 @@ impl Load {
         messages: u64,
     ) -> Result<(), Wrong> {
         let mut events = Events::with_capacity(self.connections);
-        let mut buffer = vec![0; self.bytes];
+        let mut buffer = vec![0; self.bytes * self.depth];
         let mut last_news = Instant::now();
         for client in clients.iter_mut() {
-            client.send()?;
+            client.send((messages - client.sent).min(self.depth as u64))?;
         }
         let mut unfinished = clients.len();
         while unfinished > 0 {
@@ -71,14 +79,16 @@ impl Load {
             }
             for event in &events {
                 let client = &mut clients[event.token().0];
-                // One read an edge: nothing can follow a whole message before the next is sent, and
-                // a short read has emptied the socket.
-                if client.receive(&mut buffer)? {
-                    if client.sent < messages {
-                        client.send()?;
-                    } else {
-                        unfinished -= 1;
-                    }
+                // One read an edge: the buffer has room for all that is owed, so either the socket is empty now, or
+                // there is another edge.
+                let complete = client.receive(&mut buffer)?;
+                if complete == 0 {
+                    continue;
+                }
+                if client.complete() == messages {
+                    unfinished -= 1;
+                } else {
+                    client.send(complete.min(messages - client.sent))?;
                 }
             }
         }

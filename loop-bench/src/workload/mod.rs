@@ -1,13 +1,17 @@
 //! [`Workload`]: what is measured. Each file checks its own answers.
 
+mod accept;
 mod dispatch;
 mod echo;
+mod echo_round;
+mod echo_servers;
 mod handles;
 mod http;
 mod idle;
 mod latency;
 mod load;
 mod ping_pong;
+mod pipelining;
 mod ready;
 mod redis;
 mod selector_bars;
@@ -121,12 +125,31 @@ impl Workload {
         },
         Self {
             name: "echo",
-            about: "echo servers on loopback, 64 connections: small, streams; _cpu: what they cost",
+            about: "echo servers on loopback: small, streams, 64 connections; matrix, 1 to 1,024, messages of 64 B to \
+                    16 KiB, three levels of ours; _cpu: what they cost",
             bars: &[],
             contests: echo::contests,
             derived: nothing,
             probes: &[],
-            absent: |_plan| echo::absences(),
+            absent: echo::absences,
+        },
+        Self {
+            name: "pipelining",
+            about: "echo servers, 64 connections with 16 requests under way on each: echo; _cpu: what they cost",
+            bars: &[],
+            contests: pipelining::contests,
+            derived: nothing,
+            probes: &[],
+            absent: |_plan| echo_servers::absences(),
+        },
+        Self {
+            name: "accept",
+            about: "echo servers whose clients come, say one byte and go: storm, the time of one; _cpu: what it costs",
+            bars: &[],
+            contests: accept::contests,
+            derived: nothing,
+            probes: &[],
+            absent: |_plan| echo_servers::absences(),
         },
         Self {
             name: "latency",

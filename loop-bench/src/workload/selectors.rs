@@ -18,7 +18,7 @@ use crate::row::Row;
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
 /// `select` has no bits for higher numbers.
-const SELECT_LIMIT: usize = 1024;
+pub(super) const SELECT_LIMIT: usize = 1024;
 
 /// polling's buffer is no longer, and cannot be made so.
 const POLLING_LIMIT: usize = 1024;
