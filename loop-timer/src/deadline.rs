@@ -53,8 +53,8 @@ use core::time::Duration;
 /// A type of several parts uses its first part, or whichever the order looks at first. A type with
 /// no notion of distance may return 0 always: then the heap is a plain binary heap.
 pub trait Deadline: Ord + Copy {
-    /// The tick on which `self` lies. `origin` is the first deadline that the heap was given, for
-    /// types that know only distances; others ignore it.
+    /// The tick on which `self` lies. `origin` is a deadline that the heap was given once, the same
+    /// at each call, for types that know only distances; others ignore it.
     ///
     /// For a fixed `origin` the ticks must follow the order: `a <= b` implies `a.ticks(origin) <=
     /// b.ticks(origin)`. Where they do not, timers may come late or out of order; nothing worse.

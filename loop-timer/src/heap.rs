@@ -87,10 +87,14 @@ impl<T, W: Deadline> TimerHeap<T, W> {
     }
 
     /// Cancels a timer and gives its value back; `None` if the key is stale. The entry in the heap
-    /// is forgotten later: when it reaches the head, or in a purge, which may be now.
+    /// is forgotten later: when it reaches the head, or in a purge, which may be now. That of the
+    /// newest timer goes at once, unless the head was looked at since it came.
     pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
         let value = self.slots.remove(key)?;
-        self.purge_if_due();
+        self.ladder.withdraw(key.slot);
+        if self.cancelled() > 0 {
+            self.purge_if_due();
+        }
         Some(value)
     }
 
@@ -107,6 +111,7 @@ impl<T, W: Deadline> TimerHeap<T, W> {
         let may_wait = !matches!(self.policy, PurgePolicy::Gradual);
         let anew = self.slots.reschedule(key, when, seq, may_wait);
         if anew == Some(true) {
+            self.ladder.withdraw(key.slot);
             self.push(Entry { when, seq, slot: key.slot });
             self.purge_if_due();
         }

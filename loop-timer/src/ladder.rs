@@ -23,7 +23,12 @@ const RUN: usize = 128;
 /// its entries come down: sorted into `run` if they are few, else to the buckets of lower rungs.
 /// What is added at or before `base` later on goes to `early`. An entry on its way down is brought up
 /// to date: one that died goes no further, and one that was put off goes back up.
+///
+/// The last entry to come waits outside until another comes or somebody looks, for many a timer is
+/// cancelled before that: then nothing is left of it.
 pub(crate) struct Ladder<W> {
+    /// The last entry of its slot, live or not: no other has come for any slot since.
+    newest: Option<Entry<W>>,
     /// The latest first.
     run: Vec<Entry<W>>,
     early: BinaryHeap<Entry<W>>,
@@ -44,6 +49,7 @@ pub(crate) struct Ladder<W> {
 impl<W: Deadline> Ladder<W> {
     pub(crate) fn new() -> Ladder<W> {
         Ladder {
+            newest: None,
             run: Vec::new(),
             early: BinaryHeap::new(),
             buckets: Vec::new(),
@@ -62,8 +68,32 @@ impl<W: Deadline> Ladder<W> {
 
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry<W>) {
-        let origin = *self.origin.get_or_insert(entry.when);
         self.len += 1;
+        if let Some(before) = self.newest.replace(entry) {
+            self.file(before);
+        }
+    }
+
+    /// The last entry of a slot is dead: takes it out if that costs nothing.
+    #[inline]
+    pub(crate) fn withdraw(&mut self, slot: u32) {
+        if matches!(self.newest, Some(newest) if newest.slot == slot) {
+            self.newest = None;
+            self.len -= 1;
+        }
+    }
+
+    /// The newest entry goes where it belongs.
+    #[inline]
+    fn settle(&mut self) {
+        if let Some(newest) = self.newest.take() {
+            self.file(newest);
+        }
+    }
+
+    #[inline]
+    fn file(&mut self, entry: Entry<W>) {
+        let origin = *self.origin.get_or_insert(entry.when);
         let tick = entry.when.ticks(origin);
         if tick > self.base {
             self.place(tick, entry);
@@ -88,6 +118,7 @@ impl<W: Deadline> Ladder<W> {
         if self.len == 0 {
             return None;
         }
+        self.settle();
         if self.run.is_empty() && self.early.is_empty() {
             self.refill(update);
         }
@@ -100,6 +131,9 @@ impl<W: Deadline> Ladder<W> {
     /// True if nothing is due by `now`, as far as that can be told without moving `base`: a look
     /// ahead in vain must not make later insertions overtake.
     pub(crate) fn is_quiet(&self, now: W) -> bool {
+        if matches!(self.newest, Some(newest) if newest.when <= now) {
+            return false;
+        }
         let origin = match self.origin {
             Some(origin) if self.run.is_empty() && self.early.is_empty() => origin,
             _ => return false,
@@ -260,6 +294,7 @@ impl<W: Deadline> Ladder<W> {
     }
 
     fn retain_near(&mut self, mut keep: impl FnMut(&mut Entry<W>) -> bool) -> usize {
+        self.settle();
         let seen = self.run.len() + self.early.len();
         let mut early = mem::take(&mut self.early).into_vec();
         sift(&mut early, &mut keep);
@@ -279,6 +314,7 @@ impl<W: Deadline> Ladder<W> {
     pub(crate) fn take(&mut self) -> vec::IntoIter<Entry<W>> {
         let mut all = mem::take(&mut self.early).into_vec();
         all.append(&mut self.run);
+        all.extend(self.newest.take());
         self.buckets.iter_mut().for_each(|bucket| bucket.append_to(&mut all));
         self.occupied = [0; RUNGS];
         self.overtaken = 0;

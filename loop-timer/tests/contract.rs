@@ -1,6 +1,7 @@
 //! The behaviours of timers that belong to the heap, and public bug reports that broke them.
 
 use std::iter;
+use std::mem;
 use std::time::Duration;
 #[cfg(feature = "std")]
 use std::time::Instant;
@@ -15,11 +16,12 @@ fn entries<T, W: Deadline>(heap: &TimerHeap<T, W>) -> usize {
     heap.statistics().live + heap.statistics().cancelled
 }
 
-/// Cancels `cancelled` of `total` timers, none of them at the head, and returns the entries held.
+/// Cancels `cancelled` of `total` timers, none of them the newest, which is at the head, and returns
+/// the entries held.
 fn held_after(total: usize, cancelled: usize) -> usize {
     let mut heap = TimerHeap::new();
-    let keys: Vec<_> = (0..total as u64).map(|when| heap.insert(when, when)).collect();
-    for key in keys.iter().rev().take(cancelled) {
+    let keys: Vec<_> = (0..total as u64).rev().map(|when| heap.insert(when, when)).collect();
+    for key in keys.iter().take(cancelled) {
         assert!(heap.cancel(*key).is_some());
     }
     assert_eq!(heap.next_deadline(), Some(0));
@@ -86,11 +88,11 @@ fn b_tmr_04_the_purge_rule_at_its_boundaries() {
 #[test]
 fn b_tmr_04_cancel_itself_applies_the_rule() {
     let mut heap = TimerHeap::new();
-    heap.insert(0_u64, 0);
-    for value in 0..100_000 {
+    let mut before = heap.insert(0_u64, 0);
+    for value in 1..100_000 {
         let key = heap.insert(u64::MAX, value);
-        heap.cancel(key);
-        assert!(entries(&heap) <= 101);
+        assert_eq!(heap.cancel(mem::replace(&mut before, key)), Some(value - 1));
+        assert!(entries(&heap) <= 100);
     }
     assert!(heap.statistics().purges > 0);
     assert_eq!(heap.statistics().high_water, 101);
@@ -100,29 +102,32 @@ fn b_tmr_04_cancel_itself_applies_the_rule() {
 fn b_tmr_04_reschedule_applies_the_rule_too() {
     let mut heap = TimerHeap::new();
     let key = heap.insert(100_000_u64, 'v');
+    let other = heap.insert(100_001, 'w');
     for when in (10..100_000).rev() {
+        assert!(heap.reschedule(other, when + 1));
         assert!(heap.reschedule(key, when));
-        assert!(entries(&heap) <= 101);
+        assert!(entries(&heap) <= 100);
     }
     assert!(heap.statistics().purges > 900, "each that goes to an earlier deadline leaves one");
     assert_eq!(heap.deadline(key), Some(10));
     assert_eq!(due(&mut heap, 9), []);
-    assert_eq!(due(&mut heap, 10), ['v']);
+    assert_eq!(due(&mut heap, 11), ['v', 'w']);
 }
 
 #[test]
 fn b_tmr_04_the_policy_is_the_users() {
     let churn = |policy| {
         let mut heap = TimerHeap::with_policy(policy);
-        for value in 0..1000_u64 {
+        let mut before = heap.insert(0, 0);
+        for value in 1..=1000_u64 {
             let key = heap.insert(value, value);
-            heap.cancel(key);
+            heap.cancel(mem::replace(&mut before, key));
         }
         (entries(&heap), heap.statistics().purges)
     };
-    assert_eq!(churn(PurgePolicy::Never), (1000, 0));
-    assert_eq!(churn(PurgePolicy::Custom(|_, cancelled| cancelled >= 10)), (0, 100));
-    assert_eq!(churn(PurgePolicy::Custom(|total, cancelled| total == cancelled)), (0, 1000));
+    assert_eq!(churn(PurgePolicy::Never), (1001, 0));
+    assert_eq!(churn(PurgePolicy::Custom(|_, cancelled| cancelled >= 10)), (1, 100));
+    assert_eq!(churn(PurgePolicy::Custom(|total, cancelled| total == cancelled + 1)), (1, 1000));
 }
 
 #[test]

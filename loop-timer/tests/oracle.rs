@@ -30,11 +30,28 @@ impl Oracle {
     }
 }
 
+/// One of all keys, or the newest.
+#[derive(Clone, Debug)]
+struct Which(Option<prop::sample::Index>);
+
+impl Which {
+    fn of(&self, keys: &[TimerKey]) -> TimerKey {
+        match &self.0 {
+            Some(index) => *index.get(keys),
+            None => keys[keys.len() - 1],
+        }
+    }
+}
+
+fn which() -> impl Strategy<Value = Which> {
+    prop::option::weighted(0.8, any::<prop::sample::Index>()).prop_map(Which)
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Insert(u64),
-    Cancel(prop::sample::Index),
-    Reschedule(prop::sample::Index, u64),
+    Cancel(Which),
+    Reschedule(Which, u64),
     GetMut(prop::sample::Index),
     PopDue(u64),
     DrainDue(u64, usize),
@@ -60,8 +77,8 @@ fn when() -> impl Strategy<Value = u64> {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         60 => when().prop_map(Op::Insert),
-        50 => any::<prop::sample::Index>().prop_map(Op::Cancel),
-        20 => (any::<prop::sample::Index>(), when()).prop_map(|(i, w)| Op::Reschedule(i, w)),
+        50 => which().prop_map(Op::Cancel),
+        20 => (which(), when()).prop_map(|(i, w)| Op::Reschedule(i, w)),
         10 => any::<prop::sample::Index>().prop_map(Op::GetMut),
         15 => when().prop_map(Op::PopDue),
         5 => (when(), 0..5_usize).prop_map(|(now, limit)| Op::DrainDue(now, limit)),
@@ -104,12 +121,12 @@ proptest! {
                     keys.push(key);
                     oracle.insert(when, key, value);
                 }
-                Op::Cancel(index) if !keys.is_empty() => {
-                    let key = *index.get(&keys);
+                Op::Cancel(which) if !keys.is_empty() => {
+                    let key = which.of(&keys);
                     prop_assert_eq!(heap.cancel(key), oracle.remove(key));
                 }
-                Op::Reschedule(index, when) if !keys.is_empty() => {
-                    let key = *index.get(&keys);
+                Op::Reschedule(which, when) if !keys.is_empty() => {
+                    let key = which.of(&keys);
                     let value = oracle.remove(key);
                     prop_assert_eq!(heap.reschedule(key, when), value.is_some());
                     if let Some(value) = value {

@@ -58,6 +58,7 @@ fn ties_follow_the_order_of_reschedules() {
 fn a_gradual_heap_files_a_new_entry_at_once() {
     let mut heap = TimerHeap::with_policy(PurgePolicy::Gradual);
     let key = heap.insert(0_u64, ());
+    heap.insert(2, ());
     heap.reschedule(key, 1);
     assert_eq!(heap.statistics().cancelled, 1);
 }
