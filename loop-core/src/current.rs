@@ -48,18 +48,16 @@ pub(crate) fn runs(id: u64) -> bool {
 /// Does something to the loop with this id, if that is the one which runs on this thread: the quick form
 /// of [`find`]. `f` calls no user code.
 #[inline]
-pub(crate) fn with_running(id: u64, f: impl FnOnce(&Inner)) -> bool {
+pub(crate) fn with_running<R>(id: u64, f: impl FnOnce(&Inner) -> R) -> Option<R> {
     let done = RUNNING.try_with(|running| match &*running.borrow() {
-        Some(inner) if inner.id == id => {
-            f(inner);
-            true
-        }
-        _ => false,
+        Some(inner) if inner.id == id => Some(f(inner)),
+        _ => None,
     });
-    done.unwrap_or(false)
+    done.ok().flatten()
 }
 
 /// The loop that runs on this thread. One that a fork has copied does not run in the child (B-LOOP-27).
+#[inline]
 pub(crate) fn running() -> Option<Rc<Inner>> {
     let running = RUNNING.try_with(|running| running.borrow().clone()).ok().flatten();
     running.filter(|inner| !inner.process.is_forked())

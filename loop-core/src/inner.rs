@@ -134,9 +134,10 @@ impl Inner {
         nanoseconds(when.saturating_duration_since(self.start))
     }
 
-    /// As [`ticks`](Self::ticks), of the moment that comes after so much time.
-    pub(crate) fn ticks_in(&self, delay: Duration) -> u64 {
-        self.ticks(self.clock.now()).saturating_add(nanoseconds(delay))
+    /// As [`ticks`](Self::ticks), of the moment that comes after so many nanoseconds.
+    #[inline]
+    pub(crate) fn ticks_in(&self, delay: u64) -> u64 {
+        self.ticks(self.clock.now()).saturating_add(delay)
     }
 
     /// Up to which tick timers are due now: less than one step of the clock ahead (B-TMR-03).
@@ -160,6 +161,13 @@ impl Inner {
         self.timers.borrow_mut().insert(ticks, item)
     }
 
+    /// A timer for the next step of a task.
+    #[inline]
+    pub(crate) fn insert_step_at(&self, ticks: u64, task: TaskKey) -> TimerKey {
+        self.mark(TIMERS);
+        self.timers.borrow_mut().insert_with_key(ticks, |_| TimerItem::Step(task))
+    }
+
     /// Takes a timer out. The caller drops what comes back with no borrow held.
     #[must_use]
     pub(crate) fn take_timer(&self, key: TimerKey) -> Option<TimerItem> {
@@ -167,7 +175,9 @@ impl Inner {
     }
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+/// `u64::MAX` for what is longer.
+#[inline]
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
 }
 

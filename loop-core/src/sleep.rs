@@ -3,14 +3,14 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use loop_timer::TimerKey;
 
 use crate::current;
 use crate::inbox::Message;
-use crate::inner::{Inner, TimerItem};
+use crate::inner::{Inner, TimerItem, nanoseconds};
 use crate::loops;
 use crate::task::own_task;
 
@@ -22,7 +22,7 @@ use crate::task::own_task;
 /// loop_core::run(loop_core::sleep(Duration::from_millis(1))).unwrap();
 /// ```
 pub fn sleep(delay: Duration) -> Sleep {
-    Sleep { state: State::Idle(Until::Passed(delay)) }
+    Sleep { state: State::Idle(Until::Passed(nanoseconds(delay))) }
 }
 
 /// Waits until the loop's clock reads `deadline`.
@@ -68,7 +68,8 @@ pub struct Sleep {
 }
 
 enum Until {
-    Passed(Duration),
+    /// Nanoseconds.
+    Passed(u64),
     Reads(Instant),
 }
 
@@ -84,7 +85,7 @@ impl Sleep {
     /// way: what a time limit wants (B-TMO-03).
     pub(crate) fn poll_limit(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let over = match &self.state {
-            State::Idle(Until::Passed(delay)) => delay.is_zero(),
+            State::Idle(Until::Passed(delay)) => *delay == 0,
             State::Idle(Until::Reads(deadline)) => {
                 current::running().is_some_and(|inner| *deadline <= inner.clock.now())
             }
@@ -112,7 +113,7 @@ impl Future for Sleep {
     /// If polled outside a running loop, or on another thread than its loop's.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match &self.state {
-            State::Idle(Until::Passed(Duration::ZERO)) => {
+            State::Idle(Until::Passed(0)) => {
                 self.state = State::Yielded;
                 cx.waker().wake_by_ref();
                 Poll::Pending
@@ -123,7 +124,10 @@ impl Future for Sleep {
                     Until::Passed(delay) => inner.ticks_in(delay),
                     Until::Reads(deadline) => inner.ticks(deadline),
                 };
-                let key = inner.insert_timer_at(ticks, item(&inner, cx));
+                let key = match own_task(inner.id, cx.waker()) {
+                    Some(task) => inner.insert_step_at(ticks, task),
+                    None => insert_waker(&inner, ticks, cx.waker()),
+                };
                 self.state = State::Armed { key, loop_id: inner.id };
                 Poll::Pending
             }
@@ -142,6 +146,11 @@ impl Future for Sleep {
             }
         }
     }
+}
+
+#[inline(never)]
+fn insert_waker(inner: &Inner, ticks: u64, waker: &Waker) -> TimerKey {
+    inner.insert_timer_at(ticks, TimerItem::Wake(waker.clone()))
 }
 
 /// Sees to it that the timer wakes this task. `false` if it has fired.
@@ -165,12 +174,27 @@ fn update_waker(inner: &Inner, key: TimerKey, cx: &mut Context<'_>) -> bool {
 impl Drop for Sleep {
     fn drop(&mut self) {
         let State::Armed { key, loop_id } = self.state else { return };
-        let mut item = None;
-        let is_home = current::with_running(loop_id, |inner| item = inner.take_timer(key));
-        if !is_home {
-            forget(key, loop_id);
+        match current::with_running(loop_id, |inner| take_waker(inner, key)) {
+            Some(waker) => drop(waker),
+            None => forget(key, loop_id),
         }
-        drop(item);
+    }
+}
+
+/// Takes a sleep's timer out.
+#[inline]
+fn take_waker(inner: &Inner, key: TimerKey) -> Option<Waker> {
+    {
+        let mut timers = inner.timers.borrow_mut();
+        if let Some(TimerItem::Step(_)) = timers.get(key) {
+            // There is nothing in it to drop, so it need not be moved about.
+            std::mem::forget(timers.cancel(key));
+            return None;
+        }
+    }
+    match inner.take_timer(key) {
+        Some(TimerItem::Wake(waker)) => Some(waker),
+        _ => None,
     }
 }
 

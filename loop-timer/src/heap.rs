@@ -24,7 +24,7 @@ mod upkeep;
 ///
 /// | operation | cost, n entries |
 /// |---|---|
-/// | `insert` | O(log n) amortised, and O(1) after what is near |
+/// | `insert`, `insert_with_key` | O(log n) amortised, and O(1) after what is near |
 /// | `cancel` | O(1); O(n) in the call that purges, by policy |
 /// | `reschedule` | O(1) to a later deadline; to an earlier one like `insert` and `cancel` |
 /// | `next_deadline`, `pop_due` | O(log n) amortised |
@@ -80,8 +80,25 @@ impl<T, W: Deadline> TimerHeap<T, W> {
     /// # Panics
     /// If 2^32 slots are in use, or if memory runs out.
     pub fn insert(&mut self, when: W, value: T) -> TimerKey {
+        self.insert_with_key(when, |_| value)
+    }
+
+    /// As [`insert`](TimerHeap::insert), for a value that knows its own key; if `make` panics, nothing
+    /// is added. The value is made where it is to lie, which a large one is quicker for.
+    ///
+    /// ```
+    /// use loop_timer::TimerHeap;
+    ///
+    /// let mut heap = TimerHeap::new();
+    /// let key = heap.insert_with_key(300, |key| ("give up", key));
+    /// assert_eq!(heap.pop_due(300), Some((300, key, ("give up", key))));
+    /// ```
+    ///
+    /// # Panics
+    /// As `insert`, and if `make` does.
+    pub fn insert_with_key(&mut self, when: W, make: impl FnOnce(TimerKey) -> T) -> TimerKey {
         let seq = self.draw_seq();
-        let key = self.slots.insert(when, seq, value);
+        let key = self.slots.insert(when, seq, make);
         self.push(Entry { when, seq, slot: key.slot });
         key
     }
@@ -89,13 +106,18 @@ impl<T, W: Deadline> TimerHeap<T, W> {
     /// Cancels a timer and gives its value back; `None` if the key is stale. The entry in the heap
     /// is forgotten later: when it reaches the head, or in a purge, which may be now. That of the
     /// newest timer goes at once, unless the head was looked at since it came.
+    // Inlined, a value that its caller has no use for is not moved at all.
+    #[inline(always)]
     pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
-        let value = self.slots.remove(key)?;
-        self.ladder.withdraw(key.slot);
-        if self.cancelled() > 0 {
-            self.purge_if_due();
+        // Moved once, from the slot to the caller.
+        let value = self.slots.remove(key);
+        if value.is_some() {
+            self.ladder.withdraw(key.slot);
+            if self.cancelled() > 0 {
+                self.purge_if_due();
+            }
         }
-        Some(value)
+        value
     }
 
     /// Gives a timer another deadline, earlier or later. The key stays valid; among equal deadlines

@@ -48,32 +48,40 @@ impl<T, W: Copy> Slots<T, W> {
     }
 
     #[inline]
-    pub(crate) fn insert(&mut self, when: W, seq: NonZeroCounter, value: T) -> TimerKey {
-        let slot = self.free;
-        if slot == NONE {
-            let slot = self.table.len() as u32;
-            assert!(self.table.len() < NONE as usize, "fewer than 2^32 timers");
-            let generation = self.first;
-            if self.table.len() == self.table.capacity() {
-                self.grow();
-            }
-            self.whens.push(when);
-            self.table.push(Slot::Live { generation, filed: seq, seq, value });
-            self.live += 1;
-            return TimerKey { slot, generation };
+    pub(crate) fn insert(
+        &mut self,
+        when: W,
+        seq: NonZeroCounter,
+        make: impl FnOnce(TimerKey) -> T,
+    ) -> TimerKey {
+        if self.free == NONE {
+            self.append(when);
         }
+        let slot = self.free;
         let place = &mut self.table[slot as usize];
-        let generation = match *place {
-            Slot::Free { generation, next } => {
-                self.free = next;
-                generation
-            }
+        let (generation, next) = match *place {
+            Slot::Free { generation, next } => (generation, next),
             _ => unreachable!("the list of free slots holds free slots"),
         };
+        let key = TimerKey { slot, generation };
+        let value = make(key);
         *place = Slot::Live { generation, filed: seq, seq, value };
         self.whens[slot as usize] = when;
+        self.free = next;
         self.live += 1;
-        TimerKey { slot, generation }
+        key
+    }
+
+    /// A free slot more. `when` is any deadline.
+    #[inline(never)]
+    fn append(&mut self, when: W) {
+        assert!(self.table.len() < NONE as usize, "fewer than 2^32 timers");
+        if self.table.len() == self.table.capacity() {
+            self.grow();
+        }
+        self.free = self.table.len() as u32;
+        self.whens.push(when);
+        self.table.push(Slot::Free { generation: self.first, next: NONE });
     }
 
     /// Doubles the capacity, in two steps of about a half: one more copy of the table, which is
@@ -265,13 +273,13 @@ mod tests {
             let mut slots = Slots::with_capacity(0, first);
             let mut keys = Vec::new();
             for use_of_slot in 0..=u32::from(Counter::MAX) {
-                let key = slots.insert(0_u64, ONE, use_of_slot);
+                let key = slots.insert(0_u64, ONE, |_| use_of_slot);
                 assert_eq!(key.slot, 0);
                 assert!(!keys.contains(&key));
                 keys.push(key);
                 assert_eq!(slots.remove(key), Some(use_of_slot));
             }
-            let next = slots.insert(0, ONE, 999);
+            let next = slots.insert(0, ONE, |_| 999);
             assert_eq!(next.slot, 1, "slot 0 must not be used again");
             assert!(keys.iter().all(|key| slots.get(*key).is_none()));
             assert_eq!(slots.iter().count(), 1);

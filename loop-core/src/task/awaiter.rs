@@ -60,7 +60,7 @@ impl Awaiter {
 
 #[inline]
 fn wake_task(loop_id: u64, task: TaskKey) {
-    if !current::with_running(loop_id, |inner| schedule(inner, task)) {
+    if current::with_running(loop_id, |inner| schedule(inner, task)).is_none() {
         wake_idle(loop_id, task);
     }
 }

@@ -33,7 +33,7 @@ impl Wake for Target {
             return;
         }
         let key = self.key();
-        if !current::with_running(self.inbox.loop_id, |inner| schedule(inner, key)) {
+        if current::with_running(self.inbox.loop_id, |inner| schedule(inner, key)).is_none() {
             self.wake_idle(key);
         }
     }
