@@ -22,12 +22,13 @@ use crate::report::{ExceptionContext, Failure};
 /// iteration with everything that is ready. See [`LoopRef::register_io`].
 pub trait IoHandler {
     /// Called on the loop's thread with what is ready, masked by what is wanted at this moment.
-    /// A panic is reported and the registration stays.
+    /// A panic is reported and the registration stays. It is its own owner meanwhile: it may end its
+    /// registration.
     ///
     /// `buffer` is the loop's, empty until a handler makes it larger: a place to read into that all
     /// handlers share, so that an idle one owns no buffer. What it holds is whatever the last handler
     /// left there.
-    fn ready(&self, readiness: Readiness, buffer: &mut Vec<u8>);
+    fn ready(self: Rc<Self>, readiness: Readiness, buffer: &mut Vec<u8>);
 }
 
 impl LoopRef {
@@ -123,11 +124,11 @@ pub(crate) fn run_events(
 ) {
     let mut events = events.into_iter();
     let mut run_rest = || {
-        for event in events.by_ref() {
+        Snapshot::default().run_each(events.by_ref(), |event| {
             if let Event::Ready { token, readiness } = event {
                 run(lp, token, readiness, buffer);
             }
-        }
+        });
     };
     while let Err(panic) = catch_panic(&mut run_rest) {
         let mut context = ExceptionContext::new("an I/O handler failed");
@@ -136,7 +137,8 @@ pub(crate) fn run_events(
     }
 }
 
-/// Calls the owner of a token, if the registration is still this one and still wants it.
+/// Calls the owner of a token, if the registration is still this one and still wants it; in an empty
+/// context.
 #[inline(always)]
 fn run(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
     let (handler, readiness) = {
@@ -152,7 +154,7 @@ fn run(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
             }
         }
     };
-    Snapshot::default().run(move || handler.ready(readiness, buffer));
+    handler.ready(readiness, buffer);
 }
 
 /// Calls an owner of another kind than the usual one, or one that is observed.
@@ -168,7 +170,7 @@ fn run_other(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<
     let Some((context, handler)) = owner else {
         return readers::run_callbacks(lp, token, readiness);
     };
-    let mut call = || context.run(|| handler.ready(readiness, buffer));
+    let call = || context.run(|| handler.ready(readiness, buffer));
     if lp.inner.is_observed() { run_timed(lp, token, call) } else { call() }
 }
 

@@ -115,7 +115,7 @@ fn b_dbg_02_a_slow_io_handler_names_its_descriptor() {
     use std::os::fd::AsRawFd;
     struct Slow(Rc<VirtualClock>);
     impl IoHandler for Slow {
-        fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
+        fn ready(self: Rc<Self>, _: Readiness, _: &mut Vec<u8>) {
             self.0.advance(Duration::from_secs(1));
         }
     }

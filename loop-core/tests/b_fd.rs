@@ -181,7 +181,7 @@ fn b_fd_06_a_callback_may_remove_or_replace_what_is_queued_behind_it() {
 fn b_fd_07_a_queued_event_does_not_reach_the_next_owner_of_the_number() {
     struct Note(Trace, &'static str);
     impl IoHandler for Note {
-        fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
+        fn ready(self: Rc<Self>, _: Readiness, _: &mut Vec<u8>) {
             self.0.push(self.1);
         }
     }
@@ -259,7 +259,7 @@ fn b_fd_08_letting_a_direction_go_guards_the_owners_destructor() {
 fn b_fd_09_a_descriptor_of_a_handler_is_busy() {
     struct Nothing;
     impl IoHandler for Nothing {
-        fn ready(&self, _: Readiness, _: &mut Vec<u8>) {}
+        fn ready(self: Rc<Self>, _: Readiness, _: &mut Vec<u8>) {}
     }
     for_each_backend(|builder| {
         let event_loop = builder.build().unwrap();
@@ -438,7 +438,7 @@ struct Handler {
 }
 
 impl IoHandler for Handler {
-    fn ready(&self, readiness: Readiness, _: &mut Vec<u8>) {
+    fn ready(self: Rc<Self>, readiness: Readiness, _: &mut Vec<u8>) {
         self.trace.push(format!("{readiness:?}"));
         if self.silence.get() {
             assert!(self.lp.set_interest(self.token.get().unwrap(), None));
@@ -487,7 +487,7 @@ fn an_io_handler_gets_both_directions_at_once_masked_by_what_it_wants_now() {
 fn an_io_handler_that_panics_stays() {
     struct Fails;
     impl IoHandler for Fails {
-        fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
+        fn ready(self: Rc<Self>, _: Readiness, _: &mut Vec<u8>) {
             panic!("handler");
         }
     }

@@ -192,7 +192,7 @@ fn a_handover_between_tasks_is_no_allocation_and_no_waker() {
 fn an_io_event_is_no_allocation() {
     struct Count(Cell<usize>);
     impl IoHandler for Count {
-        fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
+        fn ready(self: Rc<Self>, _: Readiness, _: &mut Vec<u8>) {
             self.0.set(self.0.get() + 1);
         }
     }

@@ -72,7 +72,7 @@ impl Drop for Value {
 }
 
 impl IoHandler for Value {
-    fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
+    fn ready(self: Rc<Self>, _: Readiness, _: &mut Vec<u8>) {
         self.run();
     }
 }

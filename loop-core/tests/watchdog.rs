@@ -67,7 +67,7 @@ fn a_task_and_an_io_handler_are_named() {
 
     struct Stubborn(Slot, Rc<Receiver<Stuck>>);
     impl IoHandler for Stubborn {
-        fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
+        fn ready(self: Rc<Self>, _: Readiness, _: &mut Vec<u8>) {
             *self.0.borrow_mut() = Some(self.1.recv().unwrap());
         }
     }

@@ -42,6 +42,25 @@ impl Snapshot {
         f()
     }
 
+    /// [`run`](Snapshot::run)s `f` with each item: what it writes for one is not seen for the next.
+    #[inline]
+    pub fn run_each<T>(&self, items: impl IntoIterator<Item = T>, mut f: impl FnMut(T)) {
+        if !values::is_trivial(&self.0) {
+            return self.run_each_entered(&mut items.into_iter(), &mut f);
+        }
+        for item in items {
+            let _forget = values::Forget;
+            f(item);
+        }
+    }
+
+    #[cold]
+    fn run_each_entered<T>(&self, items: &mut dyn Iterator<Item = T>, f: &mut dyn FnMut(T)) {
+        for item in items {
+            self.run(|| f(item));
+        }
+    }
+
     /// Runs `f` with these values and keeps what it writes for the next run: how a task's steps see
     /// each other's writes and nobody else does. If `f` panics, the snapshot is left empty.
     #[inline]

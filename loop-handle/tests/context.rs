@@ -104,6 +104,31 @@ fn b_hnd_06_a_context_made_of_a_snapshot_starts_with_its_values() {
 }
 
 #[test]
+fn b_hnd_06_what_is_written_for_one_item_is_not_seen_for_the_next() {
+    static VAR: Var = ContextVar::new();
+    let run = |snapshot: &Snapshot| {
+        let (mut seen, items) = (Vec::new(), [1, 2, 3]);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            snapshot.run_each(items, |item| {
+                seen.push(VAR.get());
+                VAR.set(item);
+                assert!(item < 3);
+            });
+        }));
+        assert!(panicked.is_err());
+        seen
+    };
+    let (empty, outside) = (Snapshot::default(), Snapshot::current());
+    assert_eq!(run(&empty), [None; 3]);
+    assert_eq!(VAR.get(), None);
+    VAR.set(7);
+    assert_eq!(run(&empty), [None; 3]);
+    assert_eq!(run(&outside), [None; 3]);
+    assert_eq!(run(&Snapshot::current()), [Some(7); 3]);
+    assert_eq!(VAR.get(), Some(7));
+}
+
+#[test]
 fn b_hnd_06_copies_are_exact_wherever_the_context_stands() {
     static VAR: Var = ContextVar::new();
     let (outer, inner) = (Context::new(), Context::new());

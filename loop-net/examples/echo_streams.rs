@@ -15,7 +15,7 @@ fn main() -> std::io::Result<()> {
     run(async {
         let lp = LoopRef::current();
         let echo = async |mut reader: StreamReader, writer: StreamWriter| {
-            let mut buffer = [0; 4096];
+            let mut buffer = vec![0; 4096]; // An array would make the task so large, and be moved with it.
             loop {
                 let count = reader.read_into(&mut buffer).await?;
                 if count == 0 {

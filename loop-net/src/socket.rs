@@ -246,13 +246,18 @@ impl Socket {
         if self.kind != Kind::Socket {
             return Ok(rustix::io::write(self, data)?);
         }
-        self.send_on_socket(data)
+        Ok(rustix::net::send(self, data, send_flags())?)
     }
 
-    /// One write, to what is known to be a socket.
-    #[inline]
-    pub(crate) fn send_on_socket(&self, data: &[u8]) -> io::Result<usize> {
-        Ok(rustix::net::send(self, data, send_flags())?)
+    /// One write, to what is known to be a socket. What became of it is only of interest if it has not
+    /// taken everything.
+    #[inline(always)]
+    pub(crate) fn send_all(&self, data: &[u8]) -> Result<(), io::Result<usize>> {
+        match rustix::net::send(self, data, send_flags()) {
+            Ok(count) if count == data.len() => Ok(()),
+            Ok(count) => Err(Ok(count)),
+            Err(error) => Err(Err(error.into())),
+        }
     }
 
     /// One vectored write of at most [`MAX_PIECES`] pieces.

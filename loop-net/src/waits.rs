@@ -132,7 +132,7 @@ impl Slot {
 }
 
 impl IoHandler for Waits {
-    fn ready(&self, readiness: Readiness, _: &mut Vec<u8>) {
+    fn ready(self: Rc<Self>, readiness: Readiness, _: &mut Vec<u8>) {
         if readiness.is_readable() && self.read.wanted.get() {
             self.read.wake();
         }

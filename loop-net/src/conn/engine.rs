@@ -331,7 +331,7 @@ impl Conn {
     fn lost(&self) {
         let error = self.rare.get().and_then(|rare| rare.error.take());
         let called = self.call(|protocol| protocol.connection_lost(error.as_ref()));
-        if let Some(Called { result: Err(panic), .. }) = called {
+        if let Some(Called::Stirred(Err(panic))) = called {
             self.report("connection_lost failed", panic.into_error());
         }
     }
@@ -344,7 +344,7 @@ impl AsFd for Conn {
 }
 
 impl IoHandler for Conn {
-    fn ready(&self, readiness: Readiness, buffer: &mut Vec<u8>) {
+    fn ready(self: Rc<Self>, readiness: Readiness, buffer: &mut Vec<u8>) {
         if readiness == Readiness::READABLE {
             self.read_ready(buffer)
         } else {

@@ -7,10 +7,19 @@ use crate::protocol::AnyProtocol;
 use crate::protocol_ref::ProtocolBusy;
 
 /// What came of a hook.
-pub(super) struct Called<R> {
-    pub(super) result: Result<R, HeldPanic>,
+pub(super) enum Called<R> {
     /// It did nothing to its connection but small writes, which are all sent: nothing else fell due.
-    pub(super) calm: bool,
+    Calm(R),
+    Stirred(Result<R, HeldPanic>),
+}
+
+impl<R> Called<R> {
+    pub(super) fn into_result(self) -> Result<R, HeldPanic> {
+        match self {
+            Called::Calm(value) => Ok(value),
+            Called::Stirred(result) => result,
+        }
+    }
 }
 
 impl Conn {
@@ -21,7 +30,7 @@ impl Conn {
         &self,
         f: impl FnOnce(&mut dyn AnyProtocol) -> R,
     ) -> Option<Result<R, PanicError>> {
-        let result = self.call(f)?.result.map_err(HeldPanic::into_error);
+        let result = self.call(f)?.into_result().map_err(HeldPanic::into_error);
         self.settle();
         Some(result)
     }
@@ -30,17 +39,37 @@ impl Conn {
     #[inline(always)]
     pub(super) fn call<R>(&self, f: impl FnOnce(&mut dyn AnyProtocol) -> R) -> Option<Called<R>> {
         let mut protocol = self.protocol.take()?;
-        let gather = &self.shared().gather;
-        if !gather.begin(&self.info) {
-            let result = hold_panic(|| f(&mut *protocol));
-            self.put_back(protocol);
-            return Some(Called { result, calm: false });
+        if !self.shared().gather.begin(&self.info) {
+            return Some(self.call_inside(protocol, f));
         }
+        match hold_panic(|| f(&mut *protocol)) {
+            Ok(value) => {
+                self.put_back(protocol);
+                let calm = self.end_gathering();
+                Some(if calm { Called::Calm(value) } else { Called::Stirred(Ok(value)) })
+            }
+            Err(panic) => Some(self.call_failed(protocol, panic)),
+        }
+    }
+
+    /// While another connection's hook runs, which gathers what it writes.
+    #[inline(never)]
+    fn call_inside<R>(
+        &self,
+        mut protocol: Box<dyn AnyProtocol>,
+        f: impl FnOnce(&mut dyn AnyProtocol) -> R,
+    ) -> Called<R> {
         let result = hold_panic(|| f(&mut *protocol));
         self.put_back(protocol);
-        let calm = self.send_gathered(gather);
-        gather.end();
-        Some(Called { result, calm })
+        Called::Stirred(result)
+    }
+
+    /// What it has written before is sent.
+    #[cold]
+    fn call_failed<R>(&self, protocol: Box<dyn AnyProtocol>, panic: HeldPanic) -> Called<R> {
+        self.put_back(protocol);
+        self.end_gathering();
+        Called::Stirred(Err(panic))
     }
 
     /// Behind a hook, which may have put another one there.
@@ -81,7 +110,7 @@ impl Conn {
                 self.note(|state| state.set_told_full(full));
                 if full { protocol.pause_writing() } else { protocol.resume_writing() }
             });
-            match called.map(|called| called.result.map_err(HeldPanic::into_error)) {
+            match called.map(|called| called.into_result().map_err(HeldPanic::into_error)) {
                 Some(Ok(())) => {}
                 Some(Err(panic)) if full => self.report("pause_writing failed", panic),
                 Some(Err(panic)) => self.report("resume_writing failed", panic),
@@ -101,6 +130,6 @@ impl Conn {
     ) -> Result<R, ProtocolBusy> {
         let called = self.call(f).ok_or(ProtocolBusy::Running)?;
         self.settle();
-        Ok(called.result.unwrap_or_else(|panic| panic.resume()))
+        Ok(called.into_result().unwrap_or_else(|panic| panic.resume()))
     }
 }

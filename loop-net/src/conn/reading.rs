@@ -38,10 +38,10 @@ impl Conn {
         }
         match self.socket.recv(buffer) {
             Ok(count @ 1..) => {
-                let called = self.call(|protocol| protocol.data_received(&buffer[..count]));
-                match called {
-                    Some(Called { result: Ok(()), calm: true }) | None => {}
-                    Some(called) => self.after_data(called.result),
+                let data = &buffer[..count];
+                match self.call(move |protocol| protocol.data_received(data)) {
+                    Some(Called::Calm(())) | None => {}
+                    Some(Called::Stirred(result)) => self.after_data(result),
                 }
             }
             Ok(_) => self.peer_ended(),

@@ -3,7 +3,6 @@
 use std::io::{self, IoSlice};
 
 use super::engine::{Conn, Marks, is_transient};
-use super::gather::Gather;
 use super::state::State;
 use crate::socket::MAX_PIECES;
 use crate::transport::WriteState;
@@ -32,9 +31,7 @@ impl<'a> Gathering<'a> {
 
 impl Drop for Gathering<'_> {
     fn drop(&mut self) {
-        let gather = &self.0.shared().gather;
-        self.0.send_gathered(gather);
-        gather.end();
+        self.0.end_disturbed();
     }
 }
 
@@ -51,11 +48,10 @@ impl Conn {
     pub(crate) fn write(&self, data: &[u8]) -> WriteState {
         // The common case outside a hook: nothing is buffered, and the socket takes it all.
         if self.state().is_quiet() && !self.gathers() && !data.is_empty() {
-            let result = self.socket.send_on_socket(data);
-            if matches!(result, Ok(count) if count == data.len()) {
-                return WriteState::Open;
-            }
-            return self.sent_less(data, result);
+            return match self.socket.send_all(data) {
+                Ok(()) => WriteState::Open,
+                Err(result) => self.sent_less(data, result),
+            };
         }
         self.write_pieces(&[data])
     }
@@ -102,7 +98,7 @@ impl Conn {
         self.shared().gather.push(data);
         if self.buffered() > self.marks().high {
             // More than the high-water mark before the hook has returned.
-            self.send_gathered(&self.shared().gather);
+            self.send_gathered();
         }
     }
 
@@ -118,48 +114,53 @@ impl Conn {
         }
     }
 
-    /// Sends what the running hook has written so far. Whether that was all that was to be done.
+    /// Sends what the hook has written that has just returned. Whether that was all that was to be done.
     #[inline(always)]
-    pub(super) fn send_gathered(&self, gather: &Gather) -> bool {
+    pub(super) fn end_gathering(&self) -> bool {
+        let gather = &self.shared().gather;
         if !gather.is_quiet() {
-            return self.send_disturbed();
+            return self.end_disturbed();
         }
         let mut bytes = gather.bytes();
-        if bytes.is_empty() {
-            return true;
-        }
-        match self.socket.send_on_socket(&bytes) {
-            Ok(count) if count == bytes.len() => {
-                bytes.clear();
-                true
-            }
-            result => {
+        if !bytes.is_empty() {
+            if let Err(result) = self.socket.send_all(&bytes) {
                 drop(bytes);
-                self.gathered_too_much(result);
-                false
+                return self.gathered_too_much(result);
             }
+            bytes.clear();
         }
+        drop(bytes);
+        gather.end();
+        true
     }
 
     /// The hook has done more than to write a little.
     #[inline(never)]
-    fn send_disturbed(&self) -> bool {
-        let gather = &self.shared().gather;
-        let sent = {
-            let bytes = gather.bytes();
-            if bytes.is_empty() {
-                return false;
-            }
-            self.try_send(&bytes)
-        };
-        self.after_gathered(sent);
+    fn end_disturbed(&self) -> bool {
+        self.send_gathered();
+        self.shared().gather.end();
         false
     }
 
     /// The socket did not take all of what the hook has written.
     #[inline(never)]
-    fn gathered_too_much(&self, result: io::Result<usize>) {
-        let sent = self.keep_rest(&self.shared().gather.bytes(), result);
+    fn gathered_too_much(&self, result: io::Result<usize>) -> bool {
+        let gather = &self.shared().gather;
+        let sent = self.keep_rest(&gather.bytes(), result);
+        self.after_gathered(sent);
+        gather.end();
+        false
+    }
+
+    /// Sends what is gathered.
+    fn send_gathered(&self) {
+        let sent = {
+            let bytes = self.shared().gather.bytes();
+            if bytes.is_empty() {
+                return;
+            }
+            self.try_send(&bytes)
+        };
         self.after_gathered(sent);
     }
 

@@ -348,7 +348,7 @@ impl Endpoint {
 }
 
 impl IoHandler for Endpoint {
-    fn ready(&self, readiness: Readiness, buffer: &mut Vec<u8>) {
+    fn ready(self: Rc<Self>, readiness: Readiness, buffer: &mut Vec<u8>) {
         if readiness.is_readable() && self.state.get() == State::Open {
             self.read_ready(buffer);
         }

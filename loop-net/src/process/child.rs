@@ -154,7 +154,7 @@ impl Child {
 }
 
 impl IoHandler for Watching {
-    fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
+    fn ready(self: Rc<Self>, _: Readiness, _: &mut Vec<u8>) {
         let status = match self.watch.reap(false) {
             Ok(None) => return,
             Ok(Some(status)) => Ok(status),

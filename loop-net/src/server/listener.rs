@@ -169,7 +169,7 @@ impl Listener {
 
 impl IoHandler for Listener {
     /// Accepts until nobody waits, up to the backlog (B-SRV-07 to 10).
-    fn ready(&self, _: Readiness, _: &mut Vec<u8>) {
+    fn ready(self: Rc<Self>, _: Readiness, _: &mut Vec<u8>) {
         let state = &self.accepting.state;
         for _ in 0..self.backlog {
             // A factory may have closed the server.

@@ -71,6 +71,18 @@ impl Buffer {
         }
     }
 
+    /// Moves the first bytes, at most `max`, by `copy`, which is called if there are any; how many.
+    #[inline]
+    pub(crate) fn copy_out(&mut self, max: usize, copy: impl FnOnce(&[u8])) -> usize {
+        let bytes = self.as_slice();
+        let count = bytes.len().min(max);
+        if count > 0 {
+            copy(&bytes[..count]);
+            self.consume(count);
+        }
+        count
+    }
+
     /// The first `count` bytes, in a vector of their own. All of them cost no copy.
     pub(crate) fn take(&mut self, count: usize) -> Vec<u8> {
         if self.start == 0 && count == self.bytes.len() {

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod error;
+mod flags;
 mod futures_io;
 mod lines;
 mod protocol;

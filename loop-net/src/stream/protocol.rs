@@ -9,6 +9,7 @@ use std::task::Waker;
 use loop_core::{Awaited, Interest, Listing, LoopError, WaitsFor};
 
 use super::buffer::Buffer;
+use super::flags::{EOF, FULL, Flags, LOST, READ_PAUSED, SHOWN, UNREAD};
 use super::reader::StreamReader;
 use super::wake::{ReaderWaker, Wakers};
 use super::writer::StreamWriter;
@@ -22,18 +23,11 @@ const LIMIT: usize = 64 * 1024;
 /// What the protocol, the reader and the writer have in common.
 pub(crate) struct Stream {
     pub(crate) buffer: RefCell<Buffer>,
-    pub(crate) eof: Cell<bool>,
-    /// The connection is over.
-    pub(crate) lost: Cell<bool>,
+    pub(super) flags: Flags,
     /// What it was lost by; every later read and drain says so (B-STR-09, B-STR-17).
     pub(crate) error: RefCell<Option<Rc<NetError>>>,
-    /// The transport asked for a pause in writing.
-    pub(crate) full: Cell<bool>,
     /// Of separated reads, in bytes; twice as many pause the transport (B-STR-13).
     pub(crate) limit: Cell<usize>,
-    read_paused: Cell<bool>,
-    /// The reader was dropped: what comes in is thrown away.
-    pub(crate) unread: Cell<bool>,
     /// Whoever waits for bytes or the end.
     pub(crate) reader: ReaderWaker,
     /// Whoever waits for room to write, or for the end of the connection.
@@ -55,13 +49,9 @@ impl Stream {
     fn new() -> Rc<Self> {
         Rc::new(Stream {
             buffer: RefCell::default(),
-            eof: Cell::new(false),
-            lost: Cell::new(false),
+            flags: Flags::default(),
             error: RefCell::default(),
-            full: Cell::new(false),
             limit: Cell::new(LIMIT),
-            read_paused: Cell::new(false),
-            unread: Cell::new(false),
             reader: ReaderWaker::default(),
             writers: Wakers::default(),
             fd: Cell::new(-1),
@@ -78,9 +68,8 @@ impl Stream {
     fn end(&self, error: Option<io::Error>) {
         let error = error.map(|error| Rc::new(NetError::Io(error)));
         *self.error.borrow_mut() = error;
-        self.eof.set(true);
-        self.full.set(false);
-        self.lost.set(true);
+        self.flags.put(FULL, false);
+        self.flags.put(EOF | LOST, true);
         self.reader.wake();
         self.writers.wake();
     }
@@ -88,7 +77,7 @@ impl Stream {
     /// The stored error, made anew.
     #[inline]
     pub(crate) fn failure(&self) -> Option<io::Error> {
-        if self.lost.get() { self.stored_error() } else { None }
+        if self.flags.has(LOST) { self.stored_error() } else { None }
     }
 
     #[cold]
@@ -99,7 +88,7 @@ impl Stream {
     /// Whether the next read concerns nothing but the buffer.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        !self.eof.get() && !self.read_paused.get()
+        !self.flags.has(EOF | READ_PAUSED | SHOWN)
     }
 
     /// A read that must wait needs the transport to deliver, also beyond the limit (B-STR-13).
@@ -110,14 +99,15 @@ impl Stream {
     /// After bytes were taken out.
     #[inline]
     pub(crate) fn consumed(&self, transport: &Transport) {
-        if self.read_paused.get() && self.buffer.borrow().len() <= self.limit.get() {
+        if self.flags.has(READ_PAUSED) && self.buffer.borrow().len() <= self.limit.get() {
             self.set_read_paused(transport, false);
         }
     }
 
     #[cold]
     fn set_read_paused(&self, transport: &Transport, paused: bool) {
-        if self.read_paused.replace(paused) != paused {
+        if self.flags.has(READ_PAUSED) != paused {
+            self.flags.put(READ_PAUSED, paused);
             if paused { transport.pause_reading() } else { transport.resume_reading() }
         }
     }
@@ -152,7 +142,7 @@ impl Protocol for StreamProtocol {
     }
 
     fn data_received(&mut self, data: &[u8]) {
-        if self.stream.unread.get() {
+        if self.stream.flags.has(UNREAD) {
             return;
         }
         let buffered = {
@@ -170,7 +160,7 @@ impl Protocol for StreamProtocol {
 
     /// The stream stays open for writing, but not over TLS, where nothing can (B-STR-20).
     fn eof_received(&mut self) -> KeepOpen {
-        self.stream.eof.set(true);
+        self.stream.flags.put(EOF, true);
         self.stream.reader.wake();
         match &self.transport {
             Some(transport) if !transport.can_write_eof() => KeepOpen::No,
@@ -179,11 +169,11 @@ impl Protocol for StreamProtocol {
     }
 
     fn pause_writing(&mut self) {
-        self.stream.full.set(true);
+        self.stream.flags.put(FULL, true);
     }
 
     fn resume_writing(&mut self) {
-        self.stream.full.set(false);
+        self.stream.flags.put(FULL, false);
         self.stream.writers.wake();
     }
 
@@ -196,7 +186,7 @@ impl Protocol for StreamProtocol {
 impl Drop for StreamProtocol {
     /// Only closing the loop drops the protocol of a connection that is not over.
     fn drop(&mut self) {
-        if !self.stream.lost.get() {
+        if !self.stream.flags.has(LOST) {
             self.stream.end(Some(LoopError::Closed.into()));
         }
     }

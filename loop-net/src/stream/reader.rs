@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use super::buffer::Buffer;
 use super::error::ReadError;
+use super::flags::{EOF, SHOWN, UNREAD};
 use super::lines::Lines;
 use super::protocol::Stream;
 use super::search::find_first;
@@ -58,7 +59,7 @@ impl StreamReader {
 
     #[cfg(feature = "tls")]
     pub(crate) fn has_ended(&self) -> bool {
-        self.stream.eof.get()
+        self.stream.flags.has(EOF)
     }
 
     /// The transport underneath, for addresses and pauses.
@@ -68,7 +69,9 @@ impl StreamReader {
 
     /// Whether the stream has ended and everything was read (B-STR-10).
     pub fn at_eof(&self) -> bool {
-        self.stream.eof.get() && self.stream.buffer.borrow().is_empty() && self.shown.is_empty()
+        self.stream.flags.has(EOF)
+            && self.stream.buffer.borrow().is_empty()
+            && self.shown.is_empty()
     }
 
     /// Waits only while nothing is buffered; returns 1 to `max` bytes, none at the end of the stream or
@@ -190,7 +193,7 @@ impl StreamReader {
             if *searched > limit {
                 return Poll::Ready(Err(ReadError::LimitOverrun { consumed: *searched }));
             }
-            if self.stream.eof.get() {
+            if self.stream.flags.has(EOF) {
                 let partial = self.take(len);
                 return Poll::Ready(Err(ReadError::Incomplete { partial, expected: None }));
             }
@@ -263,6 +266,7 @@ impl StreamReader {
     /// Whoever was shown bytes and has not consumed them reads them again.
     fn give_back(&mut self) {
         if !self.shown.is_empty() {
+            self.stream.flags.put(SHOWN, false);
             let shown = std::mem::take(&mut self.shown);
             self.stream.buffer.borrow_mut().put_back(shown);
         }
@@ -274,6 +278,7 @@ impl StreamReader {
             ready!(self.poll_some(cx))?;
             // What was shown is empty, and its memory serves again.
             std::mem::swap(&mut self.shown, &mut *self.stream.buffer.borrow_mut());
+            self.stream.flags.put(SHOWN, !self.shown.is_empty());
             self.stream.consumed(&self.transport);
         }
         Poll::Ready(Ok(self.shown.as_slice()))
@@ -282,6 +287,7 @@ impl StreamReader {
     pub(crate) fn consume(&mut self, count: usize) {
         let count = count.min(self.shown.len());
         self.shown.consume(count);
+        self.stream.flags.put(SHOWN, !self.shown.is_empty());
     }
 
     #[inline]
@@ -290,27 +296,32 @@ impl StreamReader {
         cx: &mut Context<'_>,
         into: &mut [u8],
     ) -> Poll<Result<usize, ReadError>> {
-        if into.is_empty() {
-            return Poll::Ready(Ok(0));
-        }
         self.poll_take(cx, into.len(), |bytes| into[..bytes.len()].copy_from_slice(bytes))
     }
 
     /// Copies 1 to `max` bytes by `copy`, which does nothing else, out of the stream; how many. None at its
-    /// end.
+    /// end, or if `max` is 0.
     #[inline]
     pub(crate) fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
         max: usize,
-        copy: impl FnOnce(&[u8]),
+        mut copy: impl FnMut(&[u8]),
     ) -> Poll<Result<usize, ReadError>> {
-        let count = ready!(self.poll_some(cx))?.min(max);
-        {
-            let mut buffer = self.stream.buffer.borrow_mut();
-            copy(&buffer.as_slice()[..count]);
-            buffer.consume(count);
+        if max == 0 {
+            return Poll::Ready(Ok(0));
         }
+        if self.stream.is_plain() {
+            let count = self.stream.buffer.borrow_mut().copy_out(max, &mut copy);
+            if count > 0 {
+                return Poll::Ready(Ok(count));
+            }
+            if self.stream.reader.wait_again(cx) {
+                return Poll::Pending;
+            }
+        }
+        ready!(self.poll_fill(cx, 1))?;
+        let count = self.stream.buffer.borrow_mut().copy_out(max, copy);
         self.stream.consumed(&self.transport);
         Poll::Ready(Ok(count))
     }
@@ -318,7 +329,7 @@ impl StreamReader {
     /// Waits until something is buffered or the stream has ended; how many bytes there are.
     #[inline]
     fn poll_some(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ReadError>> {
-        if self.shown.is_empty() && self.stream.is_plain() {
+        if self.stream.is_plain() {
             let len = self.stream.buffer.borrow().len();
             if len > 0 {
                 return Poll::Ready(Ok(len));
@@ -338,7 +349,7 @@ impl StreamReader {
             return Poll::Ready(Err(ReadError::Io(error)));
         }
         let len = stream.buffer.borrow().len();
-        if len >= count || stream.eof.get() {
+        if len >= count || stream.flags.has(EOF) {
             return Poll::Ready(Ok(len));
         }
         stream.need_more(&self.transport);
@@ -361,7 +372,7 @@ impl StreamReader {
 
 impl Drop for StreamReader {
     fn drop(&mut self) {
-        self.stream.unread.set(true);
+        self.stream.flags.put(UNREAD, true);
         let left = self.stream.buffer.take();
         drop(left);
         if self.alone {
@@ -376,7 +387,7 @@ impl fmt::Debug for StreamReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StreamReader")
             .field("buffered", &self.stream.buffer.borrow().len())
-            .field("eof", &self.stream.eof.get())
+            .field("eof", &self.stream.flags.has(EOF))
             .finish()
     }
 }

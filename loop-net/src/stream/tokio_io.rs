@@ -15,9 +15,6 @@ impl AsyncRead for StreamReader {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if into.remaining() == 0 {
-            return Poll::Ready(Ok(()));
-        }
         let max = into.remaining();
         ready!(self.get_mut().poll_take(cx, max, |bytes| into.put_slice(bytes)))?;
         Poll::Ready(Ok(()))

@@ -6,6 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use super::flags::{FULL, LOST};
 use super::protocol::Stream;
 use crate::transport::{Transport, WriteState};
 
@@ -60,13 +61,13 @@ impl StreamWriter {
         let stream = &self.stream;
         let mut yielded = false;
         poll_fn(move |cx| {
-            if !stream.lost.get() && !stream.full.get() && !self.is_closing() {
+            if !stream.flags.has(LOST | FULL) && !self.is_closing() {
                 return Poll::Ready(Ok(()));
             }
             if let Some(error) = stream.failure() {
                 return Poll::Ready(Err(error));
             }
-            if stream.lost.get() {
+            if stream.flags.has(LOST) {
                 let message = "the connection is closed";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::NotConnected, message)));
             }
@@ -76,7 +77,7 @@ impl StreamWriter {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            if !stream.full.get() {
+            if !stream.flags.has(FULL) {
                 return Poll::Ready(Ok(()));
             }
             stream.enter();
@@ -109,7 +110,7 @@ impl StreamWriter {
         if let Some(error) = self.stream.failure() {
             return Poll::Ready(Err(error));
         }
-        if self.stream.full.get() && !self.stream.lost.get() {
+        if self.stream.flags.has(FULL) {
             self.stream.enter();
             self.stream.writers.wait(cx);
             return Poll::Pending;
@@ -149,7 +150,7 @@ impl StreamWriter {
     pub async fn wait_closed(&self) -> io::Result<()> {
         let stream = &self.stream;
         poll_fn(|cx| {
-            if stream.lost.get() {
+            if stream.flags.has(LOST) {
                 return Poll::Ready(stream.failure().map_or(Ok(()), Err));
             }
             stream.enter();
