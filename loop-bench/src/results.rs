@@ -104,7 +104,8 @@ mod tests {
     }
 
     fn machine() -> Machine {
-        Machine { cpu: "a \"fast\" one\\two\n".into(), ..Machine::look() }
+        let load = "0.50".into();
+        Machine { cpu: "a \"fast\" one\\two\n".into(), load, ..Machine::look() }
     }
 
     fn whole() -> Vec<Line> {
