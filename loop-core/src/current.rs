@@ -1,6 +1,7 @@
 //! Which loops live on this thread, and which one runs.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::rc::{Rc, Weak};
 
 use crate::error::LoopError;
@@ -11,7 +12,9 @@ thread_local! {
     /// Every loop alive on this thread. `Send` values hold a loop's id, never a pointer to it, and
     /// look it up here; elsewhere they find nothing and go through the inbox.
     static HOME: RefCell<Vec<(u64, Weak<Inner>)>> = const { RefCell::new(Vec::new()) };
-    static RUNNING: RefCell<Option<Rc<Inner>>> = const { RefCell::new(None) };
+    /// Without a destructor, for then a look at it does not have to ask whether that has run. What is
+    /// put here is taken out by an [`EnterGuard`].
+    static RUNNING: RefCell<Option<ManuallyDrop<Rc<Inner>>>> = const { RefCell::new(None) };
     /// Its number, 0 for none. Without a destructor, so that a look at it is a load.
     static RUNNING_ID: Cell<u64> = const { Cell::new(0) };
 }
@@ -49,18 +52,23 @@ pub(crate) fn runs(id: u64) -> bool {
 /// of [`find`]. `f` calls no user code.
 #[inline]
 pub(crate) fn with_running<R>(id: u64, f: impl FnOnce(&Inner) -> R) -> Option<R> {
-    let done = RUNNING.try_with(|running| match &*running.borrow() {
+    RUNNING.with(|running| match &*running.borrow() {
         Some(inner) if inner.id == id => Some(f(inner)),
         _ => None,
-    });
-    done.ok().flatten()
+    })
 }
 
 /// The loop that runs on this thread. One that a fork has copied does not run in the child (B-LOOP-27).
 #[inline]
 pub(crate) fn running() -> Option<Rc<Inner>> {
-    let running = RUNNING.try_with(|running| running.borrow().clone()).ok().flatten();
+    let running = RUNNING.with(|running| running.borrow().as_deref().cloned());
     running.filter(|inner| !inner.process.is_forked())
+}
+
+/// Makes this the loop that runs; which one it was.
+fn put(running: Option<Rc<Inner>>) -> Option<Rc<Inner>> {
+    let new = running.map(ManuallyDrop::new);
+    RUNNING.replace(new).map(ManuallyDrop::into_inner)
 }
 
 /// Keeps a loop current until dropped, then restores what was there before (B-LOOP-12, B-LOOP-26).
@@ -87,8 +95,7 @@ impl EnterGuard {
 
     /// Makes the loop current whatever is current now: closing and preparing a host's wait do this.
     pub(crate) fn replace(inner: &Rc<Inner>) -> Self {
-        let previous =
-            RUNNING.try_with(|running| running.borrow_mut().replace(inner.clone())).ok().flatten();
+        let previous = put(Some(inner.clone()));
         let previous_id = RUNNING_ID.replace(inner.id);
         EnterGuard { previous, previous_id, _no_task: Running::nothing(), run: false }
     }
@@ -96,11 +103,9 @@ impl EnterGuard {
 
 impl Drop for EnterGuard {
     fn drop(&mut self) {
-        let previous = self.previous.take();
         RUNNING_ID.set(self.previous_id);
-        let left =
-            RUNNING.try_with(|running| std::mem::replace(&mut *running.borrow_mut(), previous));
-        if let (true, Ok(Some(left))) = (self.run, left) {
+        let left = put(self.previous.take());
+        if let (true, Some(left)) = (self.run, left) {
             left.running.set(false);
             left.stopping.set(false);
         }

@@ -156,6 +156,7 @@ impl EventLoop {
     }
 
     fn run(&mut self, root: &mut Option<Root<'_>>) -> Result<(), LoopError> {
+        self.scratch.begin_run();
         loop {
             // Taken before the iteration would lose a stop that is asked for in it (B-LOOP-08).
             let limit = self.busy_poll.next_limit(self.scratch.ran);

@@ -51,6 +51,14 @@ impl Scratch {
     pub(crate) fn new(poll_every: u32) -> Self {
         Scratch { poll_every, ..Scratch::default() }
     }
+
+    /// Comes before the first iteration of a run.
+    pub(crate) fn begin_run(&mut self) {
+        // Somebody keeps it if a root future panicked, which unwinds past the step's end.
+        if self.waker.as_ref().is_some_and(TaskWaker::is_kept) {
+            self.waker = None;
+        }
+    }
 }
 
 #[inline(always)]
@@ -209,15 +217,12 @@ fn collect_timers(lp: &LoopRef) {
     }
 }
 
-/// Phase 6 (B-LOOP-02).
-#[inline(never)]
+/// Phase 6 (B-LOOP-02). Inlined, so that tasks that hand over to each other, an iteration a step, stay in the
+/// run's own loop.
+#[inline(always)]
 fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
     let ready = &lp.inner.ready;
     let Scratch { events, buffer, waker, ran, .. } = scratch;
-    // It is if the root future has panicked.
-    if waker.as_ref().is_some_and(TaskWaker::is_kept) {
-        *waker = None;
-    }
     let mut lent = Lent { root, waker };
     let count = ready.begin_batch();
     *ran = count > 0;

@@ -33,30 +33,40 @@ pub(crate) struct Waiters {
 #[derive(Default)]
 struct Entries {
     first: Option<(u64, Waiter)>,
-    rest: Vec<(u64, Waiter)>,
+    /// Boxed, for it is hardly ever there.
+    rest: Option<Box<Rest>>,
 }
+
+type Rest = Vec<(u64, Waiter)>;
 
 impl Entries {
     fn push(&mut self, entry: (u64, Waiter)) {
         match self.first {
             None => self.first = Some(entry),
-            Some(_) => self.rest.push(entry),
+            Some(_) => self.rest.get_or_insert_default().push(entry),
         }
     }
 
+    fn iter(&self) -> impl Iterator<Item = &(u64, Waiter)> {
+        self.first.iter().chain(self.rest.iter().flat_map(|rest| &**rest))
+    }
+
     fn get_mut(&mut self, id: u64) -> Option<&mut Waiter> {
-        let mut entries = self.first.iter_mut().chain(&mut self.rest);
+        let rest = self.rest.iter_mut().flat_map(|rest| &mut **rest);
+        let mut entries = self.first.iter_mut().chain(rest);
         entries.find(|(other, _)| *other == id).map(|(_, waiter)| waiter)
     }
 
     /// Takes out the first one that is wanted.
     fn take_if(&mut self, wanted: impl Fn(&(u64, Waiter)) -> bool) -> Option<(u64, Waiter)> {
         if self.first.as_ref().is_some_and(&wanted) {
-            let next = if self.rest.is_empty() { None } else { Some(self.rest.remove(0)) };
+            let next = self.rest.as_mut().filter(|rest| !rest.is_empty());
+            let next = next.map(|rest| rest.remove(0));
             return std::mem::replace(&mut self.first, next);
         }
-        let index = self.rest.iter().position(wanted)?;
-        Some(self.rest.remove(index))
+        let rest = self.rest.as_mut()?;
+        let index = rest.iter().position(wanted)?;
+        Some(rest.remove(index))
     }
 }
 
@@ -75,7 +85,7 @@ impl Waiters {
     /// Shows the wakers, for those who ask who waits.
     pub(crate) fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
         let entries = self.entries.borrow();
-        for (_, waiter) in entries.first.iter().chain(&entries.rest) {
+        for (_, waiter) in entries.iter() {
             match waiter {
                 Waiter::Wake(waker) => visit(waker),
                 Waiter::Member(finished, _) => finished.each_waker(visit),
@@ -145,7 +155,7 @@ impl Waiters {
     pub(crate) fn complete(&self, lp: Option<&LoopRef>) -> bool {
         let Entries { first, rest } = std::mem::take(&mut *self.entries.borrow_mut());
         let mut dropped = false;
-        for (_, waiter) in first.into_iter().chain(rest) {
+        for (_, waiter) in first.into_iter().chain(rest.into_iter().flat_map(|rest| *rest)) {
             dropped |= waiter.complete(lp);
         }
         dropped

@@ -156,6 +156,22 @@ fn waking_at_home_and_polling_again_is_no_allocation() {
 }
 
 #[test]
+fn an_idle_task_takes_at_most_280_bytes_with_its_places_in_table_and_queue() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let mut tasks = Vec::with_capacity(1_000);
+    let counted = allocation_counter::measure(|| {
+        tasks.extend((0..1_000).map(|_| event_loop.spawn(std::future::pending::<()>())));
+        turn(&mut event_loop);
+    });
+    let bytes = counted.bytes_current / 1_000;
+    assert!(bytes <= 280, "{bytes} bytes");
+    for task in tasks {
+        task.cancel();
+    }
+    turn(&mut event_loop);
+}
+
+#[test]
 fn a_handover_between_tasks_is_no_allocation_and_no_waker() {
     let mut event_loop = EventLoop::new().unwrap();
     let (ping, pong) = (Rc::new(Event::new()), Rc::new(Event::new()));

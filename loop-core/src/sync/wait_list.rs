@@ -191,17 +191,24 @@ impl WaitList {
     /// Ready once the place has its turn; takes a place first if there is none.
     #[inline]
     fn poll(&self, ticket: &mut Ticket, cx: &mut Context<'_>) -> Poll<()> {
-        let shared = self.shared();
-        if *ticket == NO_PLACE {
-            // Cloning a waker is user code: no borrow is held.
-            *ticket = shared.enter(Awaiter::new(shared.home, cx.waker()));
-        } else if shared.use_turn(*ticket) {
+        if *ticket != NO_PLACE && self.shared().use_turn(*ticket) {
             *ticket = NO_PLACE;
             return Poll::Ready(());
-        } else {
-            shared.update(*ticket, cx.waker());
         }
+        *ticket = self.wait(*ticket, cx.waker());
         Poll::Pending
+    }
+
+    /// Has `waker` wait at this place, or at the next if this is none. Which place it is.
+    #[inline(never)]
+    fn wait(&self, ticket: Ticket, waker: &Waker) -> Ticket {
+        let shared = self.shared();
+        if ticket == NO_PLACE {
+            // Cloning a waker is user code: no borrow is held.
+            return shared.enter(Awaiter::new(shared.home, waker));
+        }
+        shared.update(ticket, waker);
+        ticket
     }
 
     /// Gives up a place. Whether it had a turn that it did not use.

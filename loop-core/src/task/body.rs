@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 use super::cell::TaskKey;
 use super::gear::{Gear, Left, Stepped};
 use super::hook::TaskBody;
-use super::join::{Join, Outcome};
+use super::join::Join;
 use super::step::{Advance, Lent};
 use crate::inner::Inner;
 
@@ -78,7 +78,7 @@ impl<F: Future> Filled<F> {
             return Poll::Ready(());
         };
         let value = ready!(future.poll(cx));
-        *join.outcome.borrow_mut() = Outcome::Value(value);
+        join.leave(value);
         *to = None;
         Poll::Ready(())
     }

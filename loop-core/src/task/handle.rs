@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use loop_handle::{Handle, Outcome as CallbackOutcome};
 
 use super::join::{Join, Outcome};
-use super::state::{CANCELLED, DONE, POLLED, UNHANDLED};
+use super::state::{CANCELLED, DONE, POLLED, TAKEN, UNHANDLED};
 use super::task_ref::{TaskRef, fmt_task, report_panic};
 use crate::error::TaskError;
 use crate::waiters::CallbackId;
@@ -77,7 +77,7 @@ impl<T: 'static> Task<T> {
 
     /// Gives the task a name, for reports.
     pub fn set_name(&self, name: &str) {
-        *self.join.header.name.borrow_mut() = Some(Rc::from(name));
+        self.join.header.set_name(name);
     }
 
     /// A reference that knows nothing of the output.
@@ -149,10 +149,8 @@ impl<T: 'static> Drop for Task<T> {
             header.set(UNHANDLED);
             return;
         }
-        let is_read = matches!(*self.join.outcome.borrow(), Outcome::Taken);
-        if !is_read {
-            let unread = std::mem::replace(&mut *self.join.outcome.borrow_mut(), Outcome::Taken);
-            match unread {
+        if !header.has(TAKEN) {
+            match self.join.take_unread() {
                 Outcome::Failed(TaskError::Panicked(panic)) => {
                     report_panic(self.join.clone(), panic);
                 }

@@ -1,7 +1,7 @@
 //! What a task shares with its handles: the outcome, and who waits for it.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::Location;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use loop_handle::Handle;
 
 use super::cell::TaskKey;
 use super::request::Requests;
-use super::state::{CANCELLED, DONE, IGNORED, ROOT, UNHANDLED};
+use super::state::{CANCELLED, DONE, IGNORED, LEFT, ROOT, TAKEN, UNHANDLED};
 use super::task_ref::report_panic;
 use crate::error::TaskError;
 use crate::guard;
@@ -27,12 +27,29 @@ pub(crate) struct Header {
     pub(crate) id: u64,
     pub(crate) key: Cell<TaskKey>,
     pub(crate) home: Weak<Inner>,
-    pub(crate) loop_id: u64,
     pub(crate) site: &'static Location<'static>,
-    pub(crate) name: RefCell<Option<Rc<str>>>,
     flags: Cell<u8>,
-    pub(crate) requests: Requests,
+    seldom: OnceCell<Box<Seldom>>,
     pub(crate) waiters: Waiters,
+}
+
+/// What few tasks have.
+#[derive(Default)]
+pub(crate) struct Seldom {
+    name: RefCell<Option<Rc<str>>>,
+    pub(crate) requests: Requests,
+}
+
+impl Seldom {
+    fn named(name: Option<Rc<str>>) -> OnceCell<Box<Seldom>> {
+        let seldom = OnceCell::new();
+        if name.is_some() {
+            let named = Seldom { name: RefCell::new(name), requests: Requests::default() };
+            // It is empty, so this succeeds.
+            _ = seldom.set(Box::new(named));
+        }
+        seldom
+    }
 }
 
 impl Header {
@@ -46,11 +63,9 @@ impl Header {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             key: Cell::new(TaskKey::NONE),
             home: Rc::downgrade(inner),
-            loop_id: inner.id,
             site,
-            name: RefCell::new(name),
             flags: Cell::new(flags),
-            requests: Requests::default(),
+            seldom: Seldom::named(name),
             waiters: Waiters::default(),
         }
     }
@@ -59,13 +74,23 @@ impl Header {
     fn renew(&mut self, site: &'static Location<'static>, name: Option<Rc<str>>) {
         self.id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         self.site = site;
-        self.name = RefCell::new(name);
         self.flags = Cell::new(0);
-        self.requests = Requests::default();
+        self.seldom = Seldom::named(name);
     }
 
-    pub(crate) fn has(&self, flag: u8) -> bool {
-        self.flags.get() & flag != 0
+    /// Name and requests, if the task has had any.
+    pub(crate) fn seldom(&self) -> Option<&Seldom> {
+        self.seldom.get().map(|seldom| &**seldom)
+    }
+
+    /// The same, made if need be.
+    pub(crate) fn make_seldom(&self) -> &Seldom {
+        self.seldom.get_or_init(Box::default)
+    }
+
+    /// Whether it has any of these.
+    pub(crate) fn has(&self, flags: u8) -> bool {
+        self.flags.get() & flags != 0
     }
 
     pub(crate) fn set(&self, flag: u8) {
@@ -78,10 +103,12 @@ impl Header {
     }
 
     pub(crate) fn name(&self) -> Rc<str> {
-        match &*self.name.borrow() {
-            Some(name) => name.clone(),
-            None => Rc::from(format!("Task-{}", self.id).as_str()),
-        }
+        let given = self.seldom().and_then(|seldom| seldom.name.borrow().clone());
+        given.unwrap_or_else(|| Rc::from(format!("Task-{}", self.id).as_str()))
+    }
+
+    pub(crate) fn set_name(&self, name: &str) {
+        *self.make_seldom().name.borrow_mut() = Some(Rc::from(name));
     }
 
     /// Queues a callback for the end, or at once if the end has come.
@@ -122,18 +149,39 @@ pub(crate) enum Outcome<T> {
 
 pub(crate) struct Join<T> {
     pub(crate) header: Header,
-    pub(crate) outcome: RefCell<Outcome<T>>,
+    outcome: Cell<Outcome<T>>,
 }
 
 impl<T> Join<T> {
     pub(crate) fn new(header: Header) -> Self {
-        Join { header, outcome: RefCell::new(Outcome::Pending) }
+        Join { header, outcome: Cell::new(Outcome::Pending) }
+    }
+
+    /// The body leaves its output. There was none before.
+    #[inline]
+    pub(crate) fn leave(&self, value: T) {
+        self.outcome.set(Outcome::Value(value));
+        self.header.set(LEFT);
+    }
+
+    /// Takes what nobody has read.
+    #[inline]
+    pub(crate) fn take_unread(&self) -> Outcome<T> {
+        self.header.set(TAKEN);
+        self.outcome.replace(Outcome::Taken)
+    }
+
+    /// Looks at the outcome, with no user code.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&Outcome<T>) -> R) -> R {
+        let outcome = self.outcome.replace(Outcome::Taken);
+        let seen = look(&outcome);
+        self.outcome.set(outcome);
+        seen
     }
 
     /// Why there is no value, if what a spawn hook made of the body ended before it.
     fn abandoned(&self) -> Option<TaskError> {
-        let abandoned =
-            matches!(*self.outcome.borrow(), Outcome::Pending) && !self.header.has(ROOT);
+        let abandoned = !self.header.has(LEFT | ROOT);
         let reason = || Some(Arc::from("the spawn hook's future ended before the task's"));
         abandoned.then(|| TaskError::Cancelled { reason: reason() })
     }
@@ -143,8 +191,7 @@ impl<T> Join<T> {
         if !self.header.has(DONE) {
             return None;
         }
-        let outcome = std::mem::replace(&mut *self.outcome.borrow_mut(), Outcome::Taken);
-        match outcome {
+        match self.take_unread() {
             Outcome::Value(value) => Some(Ok(value)),
             Outcome::Failed(error) => Some(Err(error)),
             Outcome::Pending | Outcome::Taken => None,
@@ -208,14 +255,13 @@ impl<T: 'static> AnyJoin for Join<T> {
                 self.header.set(CANCELLED);
             }
             // A body that was cancelled in its last step may have left a value.
-            let left = std::mem::replace(&mut *self.outcome.borrow_mut(), Outcome::Failed(error));
+            let left = self.outcome.replace(Outcome::Failed(error));
             guard::discard(lp, left);
         }
         self.header.set(DONE);
         self.header.complete();
         if self.header.has(UNHANDLED) {
-            let unread = std::mem::replace(&mut *self.outcome.borrow_mut(), Outcome::Taken);
-            match unread {
+            match self.take_unread() {
                 Outcome::Failed(TaskError::Panicked(panic)) if !self.header.has(IGNORED) => {
                     report_panic(self, panic);
                 }

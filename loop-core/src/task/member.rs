@@ -1,6 +1,7 @@
 //! A task among others, all awaited by one: what combinators need of it.
 
 use std::panic::Location;
+use std::ptr;
 use std::rc::Rc;
 
 use loop_handle::Handle;
@@ -18,7 +19,7 @@ impl Header {
     /// Why the running task cannot await this one, if it cannot.
     pub(super) fn refuse_awaiting(&self) -> Option<TaskError> {
         let running = current::running()?;
-        if running.id != self.loop_id {
+        if !ptr::eq(&*running, self.home.as_ptr()) {
             return Some(TaskError::WrongLoop);
         }
         let itself = running_task(running.id) == Some(self.key.get());
@@ -78,10 +79,10 @@ impl<T: 'static> Task<T> {
     /// error. A cancelled task has not failed.
     pub(crate) fn has_failed(&self, is_err: fn(&T) -> bool) -> bool {
         self.join.header.has(DONE)
-            && match &*self.join.outcome.borrow() {
+            && self.join.look(|outcome| match outcome {
                 Outcome::Value(value) => is_err(value),
                 Outcome::Failed(error) => !error.is_cancelled(),
                 Outcome::Pending | Outcome::Taken => false,
-            }
+            })
     }
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::handle::Task;
-use super::join::Header;
+use super::join::{Header, Seldom};
 use super::state::DONE;
 use super::step;
 use super::task_ref::TaskRef;
@@ -33,9 +33,9 @@ impl Header {
         if self.has(DONE) {
             return false;
         }
-        let count = &self.requests.count;
+        let Requests { count, asked } = &self.make_seldom().requests;
         count.set(count.get().saturating_add(1));
-        let mut asked = self.requests.asked.borrow_mut();
+        let mut asked = asked.borrow_mut();
         if let Asked::Nothing = *asked {
             *asked = Asked::Cancel(reason.map(Arc::from));
         }
@@ -48,7 +48,7 @@ impl Header {
         if self.has(DONE) {
             return false;
         }
-        let mut asked = self.requests.asked.borrow_mut();
+        let mut asked = self.make_seldom().requests.asked.borrow_mut();
         let reason = match std::mem::take(&mut *asked) {
             Asked::Nothing => Some(Arc::from("aborted")),
             Asked::Cancel(reason) | Asked::Abort(reason) => reason,
@@ -60,9 +60,10 @@ impl Header {
     }
 
     fn uncancel(&self) -> u32 {
-        let count = self.requests.count.get().saturating_sub(1);
-        self.requests.count.set(count);
-        let mut asked = self.requests.asked.borrow_mut();
+        let Some(Seldom { requests, .. }) = self.seldom() else { return 0 };
+        let count = requests.count.get().saturating_sub(1);
+        requests.count.set(count);
+        let mut asked = requests.asked.borrow_mut();
         if let (0, Asked::Cancel(_)) = (count, &*asked) {
             *asked = Asked::Nothing;
         }
@@ -76,12 +77,18 @@ impl Header {
     }
 
     pub(crate) fn take_asked(&self) -> Asked {
-        std::mem::take(&mut self.requests.asked.borrow_mut())
+        let Some(Seldom { requests, .. }) = self.seldom() else { return Asked::Nothing };
+        requests.asked.take()
+    }
+
+    fn cancelling(&self) -> u32 {
+        self.seldom().map_or(0, |seldom| seldom.requests.count.get())
     }
 
     /// Whether a handle has asked for the end, and the task has not been told yet.
     pub(crate) fn is_asked(&self) -> bool {
-        !matches!(&*self.requests.asked.borrow(), Asked::Nothing)
+        let asked = |seldom: &Seldom| !matches!(&*seldom.requests.asked.borrow(), Asked::Nothing);
+        self.seldom().is_some_and(asked)
     }
 }
 
@@ -118,7 +125,7 @@ impl<T: 'static> Task<T> {
     /// How often [`cancel`](Self::cancel) was called, less the calls of [`uncancel`](Self::uncancel). What
     /// time limits and groups ask is not counted (C11).
     pub fn cancelling(&self) -> u32 {
-        self.join.header.requests.count.get()
+        self.join.header.cancelling()
     }
 }
 
@@ -147,6 +154,6 @@ impl TaskRef {
 
     /// As [`Task::cancelling`](crate::Task::cancelling).
     pub fn cancelling(&self) -> u32 {
-        self.join.header().requests.count.get()
+        self.join.header().cancelling()
     }
 }

@@ -15,6 +15,8 @@
 //! |---|---|---|
 //! | `DONE` | the outcome is stored and the body dropped | never |
 //! | `CANCELLED` | it is done because of a request | never |
+//! | `LEFT` | the body has left its output | never |
+//! | `TAKEN` | the outcome has been taken | never |
 //! | `POLLED` | somebody awaited the handle | never |
 //! | `UNHANDLED` | no handle is left to read the outcome | never |
 //! | `IGNORED` | nobody is to be told how it fails | never |
@@ -27,7 +29,9 @@ pub(crate) const ATTEND: u8 = 1 << 3;
 
 pub(crate) const DONE: u8 = 1 << 0;
 pub(crate) const CANCELLED: u8 = 1 << 1;
+pub(crate) const LEFT: u8 = 1 << 2;
 pub(crate) const POLLED: u8 = 1 << 3;
 pub(crate) const UNHANDLED: u8 = 1 << 4;
 pub(crate) const ROOT: u8 = 1 << 5;
 pub(crate) const IGNORED: u8 = 1 << 6;
+pub(crate) const TAKEN: u8 = 1 << 7;

@@ -33,7 +33,7 @@ impl TaskRef {
 
     /// Gives the task a name, for reports.
     pub fn set_name(&self, name: &str) {
-        *self.join.header().name.borrow_mut() = Some(Rc::from(name));
+        self.join.header().set_name(name);
     }
 
     /// Where the task was spawned.
