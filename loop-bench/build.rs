@@ -8,20 +8,29 @@ const RIVALS: &[&str] = &[
     "async-executor",
     "async-task",
     "calloop",
-    "compio",
-    "glommio",
     "hierarchical_hash_wheel_timer",
     "keyed_priority_queue",
     "mio",
-    "monoio",
     "nexus-timer",
     "polling",
     "priority-queue",
     "rustix",
-    "smol",
     "tokio",
     "tokio-util",
 ];
+
+/// Those that a feature builds in, by its variable. Whether or not, they are in the lock file.
+const OPTIONAL: &[(&str, &str)] = &[
+    ("async-io", "CARGO_FEATURE_SMOL"),
+    ("compio", "CARGO_FEATURE_COMPIO"),
+    ("monoio", "CARGO_FEATURE_MONOIO"),
+];
+
+fn is_built_in(rival: &str) -> bool {
+    let asked_for =
+        |&(name, feature): &(&str, &str)| name == rival && env::var_os(feature).is_some();
+    RIVALS.contains(&rival) || OPTIONAL.iter().any(asked_for)
+}
 
 fn main() {
     let here = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
@@ -40,7 +49,7 @@ fn main() {
             let name = value(lines.next(), "name");
             let version = value(lines.next(), "version");
             if let (Some(name), Some(version)) = (name, version)
-                && RIVALS.contains(&&*name)
+                && is_built_in(&name)
             {
                 versions.push(format!("{name} {version}"));
             }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use super::echo_server::Ready;
@@ -10,17 +11,11 @@ use super::echo_server::Ready;
 /// to stop, and then until its clients are gone.
 pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
     let listener = TcpListener::bind(ready.listen())?;
-    let address = listener.local_addr()?;
-    let (stop, stopped) = std::sync::mpsc::channel();
-    ready.announce(address, move || {
-        _ = stop.send(());
-        // So that the accept that it sleeps in returns.
-        _ = TcpStream::connect(address);
-    });
+    let stopped = ready.announce_last(listener.local_addr()?);
     let mut connections = Vec::new();
     loop {
         let (stream, _peer) = listener.accept()?;
-        if stopped.try_recv().is_ok() {
+        if stopped.load(Ordering::Acquire) {
             break;
         }
         connections.push(thread::spawn(|| corrupt(stream)));

@@ -1,8 +1,9 @@
 //! [`EchoServer`]: an echo server that runs on a thread of its own and counts what it echoes.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -41,6 +42,19 @@ impl Ready {
     pub(crate) fn announce(self, address: SocketAddr, stop: impl FnOnce() + Send + 'static) {
         // If nobody waits any more the starter has given up, and `stop` is dropped.
         _ = self.started.send((address, Box::new(stop)));
+    }
+
+    /// The same for a server whose wait for connections is ended by nothing but a connection: one comes last, and the
+    /// flag is set before.
+    pub(crate) fn announce_last(self, address: SocketAddr) -> Arc<AtomicBool> {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopped);
+        self.announce(address, move || {
+            stop.store(true, Ordering::Release);
+            // If it is refused the server does not listen any more.
+            _ = TcpStream::connect(address);
+        });
+        stopped
     }
 }
 

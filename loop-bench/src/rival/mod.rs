@@ -5,7 +5,10 @@ pub(crate) mod async_task;
 pub(crate) mod btree_map;
 pub(crate) mod callback_queue;
 pub(crate) mod calloop;
+pub(crate) mod calloop_echo;
 pub(crate) mod calloop_idle;
+#[cfg(all(feature = "compio", target_os = "linux"))]
+pub(crate) mod compio;
 pub(crate) mod corrupting;
 pub(crate) mod delay_queue;
 pub(crate) mod eager;
@@ -24,9 +27,16 @@ pub(crate) mod loop_core_tasks;
 pub(crate) mod loop_net;
 pub(crate) mod loop_selector;
 pub(crate) mod mio;
+#[cfg(all(feature = "monoio", target_os = "linux"))]
+pub(crate) mod monoio;
+mod one_read;
+pub(crate) mod optional;
 pub(crate) mod polling;
+pub(crate) mod polling_echo;
 pub(crate) mod rustix_epoll;
 pub(crate) mod sleeping;
+#[cfg(feature = "smol")]
+pub(crate) mod smol;
 pub(crate) mod std_boxes;
 pub(crate) mod timer_heap;
 pub(crate) mod timer_store;

@@ -6,7 +6,9 @@ use super::echo_round::Server;
 use super::selectors;
 use crate::finding::Finding;
 use crate::rival::echo_server::Serve;
-use crate::rival::{foreign, loop_net, loop_selector, mio, tokio};
+use crate::rival::{
+    calloop_echo, foreign, loop_net, loop_selector, mio, optional, polling_echo, tokio,
+};
 
 /// A server with its name.
 pub(super) type Named = (String, Server);
@@ -33,25 +35,41 @@ fn ours(level: &'static str, server: fn(&'static str) -> Serve) -> impl Iterator
 
 /// Everyone else's fastest way to serve, those that a quick run takes first.
 pub(super) fn rivals() -> impl Iterator<Item = Named> {
-    let found = foreign::echo_servers().iter();
-    let foreign = found.filter_map(|(name, found)| {
-        Some(((*name).to_owned(), Server::Process(found.as_ref().ok()?.clone())))
-    });
-    rust_rivals().into_iter().chain(foreign)
+    let [tokio, mio, others @ ..] = rust_rivals();
+    [tokio, mio].into_iter().chain(foreign()).chain(others).chain(optional())
 }
 
 /// The rivals in Rust that have a task for each connection.
 pub(super) fn task_rivals() -> impl Iterator<Item = Named> {
-    [thread("tokio", Arc::new(tokio::serve_echo))].into_iter()
+    rust_rivals().into_iter().take(1).chain(optional())
 }
 
 /// All that are threads of this process.
 pub(super) fn in_rust() -> impl Iterator<Item = Named> {
-    protocols().chain(streams()).chain(sockets()).chain(rust_rivals())
+    protocols().chain(streams()).chain(sockets()).chain(rust_rivals()).chain(optional())
 }
 
-fn rust_rivals() -> Vec<Named> {
-    vec![thread("tokio", Arc::new(tokio::serve_echo)), thread("mio", Arc::new(mio::serve_echo))]
+fn rust_rivals() -> [Named; 4] {
+    [
+        thread("tokio", Arc::new(tokio::serve_echo)),
+        thread("mio", Arc::new(mio::serve_echo)),
+        thread("polling", Arc::new(polling_echo::serve_echo)),
+        thread("calloop", Arc::new(calloop_echo::serve_echo)),
+    ]
+}
+
+/// Those that are built in, and that this system lets run.
+fn optional() -> impl Iterator<Item = Named> {
+    let found = optional::echo_servers().iter();
+    found.filter_map(|(name, found)| Some(thread(name, found.as_ref().ok()?.clone())))
+}
+
+/// Processes, in other languages.
+fn foreign() -> impl Iterator<Item = Named> {
+    let found = foreign::echo_servers().iter();
+    found.filter_map(|(name, found)| {
+        Some(((*name).to_owned(), Server::Process(found.as_ref().ok()?.clone())))
+    })
 }
 
 fn thread(name: &str, serve: Serve) -> Named {
@@ -70,8 +88,13 @@ pub(super) fn threads(
 
 /// The rivals that are missing here, and how to get each.
 pub(super) fn missing() -> Vec<(&'static str, String)> {
-    let found = foreign::echo_servers().iter();
-    found.filter_map(|(name, found)| Some((*name, found.as_ref().err()?.clone()))).collect()
+    fn missing<S>(
+        (name, found): &(&'static str, Result<S, String>),
+    ) -> Option<(&'static str, String)> {
+        Some((*name, found.as_ref().err()?.clone()))
+    }
+    let foreign = foreign::echo_servers().iter().filter_map(missing);
+    foreign.chain(optional::echo_servers().iter().filter_map(missing)).collect()
 }
 
 /// Who cannot take part here, and why.
