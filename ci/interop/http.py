@@ -9,34 +9,15 @@ The folder holds axum_router and http_files (features `hyper` and `tokio-io`); c
 import hashlib
 import os
 import pathlib
-import re
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 
+from example import Example
+
 SIZE = 100_000_000
-
-
-class Example:
-    def __init__(self, name, *args):
-        path = pathlib.Path(sys.argv[1], name)
-        self.child = subprocess.Popen([path, "0", *args], stdout=subprocess.PIPE, text=True)
-        line = self.child.stdout.readline()
-        self.port = int(re.fullmatch(r"listening on 127\.0\.0\.1:(\d+)\n", line).group(1))
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.child.send_signal(signal.SIGINT)
-        try:
-            assert self.child.wait(10) == 0, "the example failed"
-        finally:
-            self.child.kill()
 
 
 def curl(*args):

@@ -17,12 +17,13 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+from example import Example
 
 # One process, in the foreground, that touches nothing outside its folder.
 CONFIG = """
@@ -60,25 +61,6 @@ stream {{
     }}
 }}
 """
-
-
-class Example:
-    def __init__(self, name, port=0):
-        path = pathlib.Path(sys.argv[1], name)
-        self.child = subprocess.Popen([path, str(port)], stdout=subprocess.PIPE, text=True)
-        line = self.child.stdout.readline()
-        self.port = int(re.match(r"listening on 127\.0\.0\.1:(\d+)", line).group(1))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.child.send_signal(signal.SIGINT)
-        try:
-            assert self.child.wait(10) == 0, "the example failed"
-        finally:
-            self.child.kill()
-            self.child.wait()
 
 
 def free_ports(count):
@@ -162,7 +144,7 @@ def main():
                 else:
                     print("skipped: wrk is missing; apt-get install wrk")
             # The connections that nginx has kept are closed by now.
-            with Example("axum_router", router.port):
+            with Example("axum_router", port=router.port):
                 for _ in range(20):
                     assert get(front, "/hello/again") == b"hello again\n"
                 print("the server was restarted: nginx goes on with the new one")

@@ -3,6 +3,8 @@
 //! A signal for the process goes to its main thread as a rule, so the loop runs there: this test has
 //! no harness.
 
+mod common;
+
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,11 +12,7 @@ use loop_core::{EventLoop, Signal};
 use loop_selector::{SignalWatcher, Waker, available, by_name};
 
 fn main() {
-    std::thread::spawn(|| {
-        std::thread::sleep(Duration::from_secs(60));
-        eprintln!("s14 hangs");
-        std::process::abort();
-    });
+    let _watchdog = common::watchdog();
     // Not the loop's own waker: nothing but EINTR tells the loop of these signals.
     let mut signals = SignalWatcher::new(Waker::new().unwrap()).unwrap();
     signals.watch(Signal::USR1).unwrap();

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::rc::Rc;
 
-use common::{Hook, OnDrop, Probe, Trace, World, fill, for_each_backend, text};
+use common::{Hook, Kind, OnDrop, Probe, Trace, World, every_kind, fill, for_each_backend, text};
 use loop_net::{Protocol, ProtocolBusy, Transport, WriteState};
 
 /// Whether an unrelated connection still works.
@@ -45,6 +45,65 @@ fn a_reset_while_writing_ends_that_connection_only() {
         assert_eq!(transport.write(b"more"), WriteState::Closed);
         world.until(|| probe.trace.count("lost ") == 1);
         check_other(world);
+    });
+}
+
+/// What a connection does when its peer resets it. Before it is accepted, in a handshake and in an upgrade are
+/// tests of servers and of TLS.
+#[test]
+fn a_reset_at_any_stage_loses_the_connection_once_and_it_alone() {
+    every_kind().reset().run(|world| {
+        let mut stages = vec!["made", "received", "paused", "sending", "full", "closing", "closed"];
+        if world.kind == Kind::Tcp {
+            stages.extend(["our side ended", "their side ended", "both sides ended"]);
+        }
+        for stage in stages {
+            let probe = Probe::new().kept_open();
+            let (transport, mut peer) = world.accept(&probe);
+            match stage {
+                "received" => {
+                    peer.write_all(b"x").unwrap();
+                    world.until(|| probe.trace.has("data x"));
+                }
+                "paused" => transport.pause_reading(),
+                "sending" => drop(transport.write(b"on its way")),
+                "full" => drop(fill(&transport, b'x')),
+                "closing" => {
+                    fill(&transport, b'x');
+                    transport.close();
+                }
+                "our side ended" => transport.write_eof(),
+                "their side ended" | "both sides ended" => {
+                    peer.end();
+                    world.until(|| probe.trace.has("eof"));
+                    if stage == "both sides ended" {
+                        transport.write_eof();
+                    }
+                }
+                _ => {}
+            }
+            world.turn();
+            peer.reset();
+            match stage {
+                // Nobody looks while reading is paused or over; the next write does, or the next read.
+                "paused" => transport.resume_reading(),
+                "their side ended" => drop(transport.write(b"x")),
+                "both sides ended" | "closed" => transport.close(),
+                _ => {}
+            }
+            world.until(|| probe.trace.count("lost") == 1);
+            world.idle();
+            assert_eq!(probe.trace.count("lost"), 1, "{stage}");
+            assert!(transport.is_closing());
+            assert_eq!(transport.write_buffer_size(), 0, "{stage}");
+            assert_eq!(transport.write(b"late"), WriteState::Closed);
+            // What was lost with it is told as an error.
+            if matches!(stage, "full" | "closing" | "their side ended") {
+                assert_eq!(probe.trace.count("lost "), 1, "{stage}: {:?}", probe.trace.all());
+            }
+            assert_eq!(world.log.registered(), 0, "{stage}");
+            check_other(world);
+        }
     });
 }
 
