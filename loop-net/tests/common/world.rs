@@ -8,6 +8,7 @@ use loop_core::{EventLoop, Selector};
 use loop_net::Net;
 use loop_selector::by_name;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 
 use super::selector::{Log, LogSelector, Owner};
 use super::{Kind, Trace, reports};
@@ -69,7 +70,8 @@ impl World {
         let readable = || {
             let mut fds: Vec<_> =
                 owners.iter().map(|owner| PollFd::new(owner, PollFlags::IN)).collect();
-            poll(&mut fds, None).unwrap();
+            // An io_uring that was closed in this thread may interrupt it.
+            retry_on_intr(|| poll(&mut fds, None)).unwrap();
             fds.iter().filter(|fd| !fd.revents().is_empty()).count()
         };
         while readable() < count {
