@@ -228,7 +228,9 @@ impl Here {
     pub(crate) fn take_request(&self) -> Option<Request> {
         let (request, waiting) = {
             let mut tree = self.tree.borrow_mut();
-            tree.node(self.node).act.as_ref()?;
+            if !tree.node(self.node).act.is_some() {
+                return None;
+            }
             tree.reached = true;
             (tree.unmark(self.node), tree.is_waiting())
         };

@@ -145,7 +145,7 @@ impl Tree {
                 // The points that were asked now have it.
                 (true, false) if !request.stands() => {}
                 _ => {
-                    self.node_mut(index).back = Some(request);
+                    self.node_mut(index).back.set(Some(request));
                     waiting.push(index);
                 }
             }

@@ -91,6 +91,25 @@ impl Request {
     }
 }
 
+/// Where a request may be kept. Nearly always there is none, so the place takes no more than a pointer: a
+/// node is made and gone for each time limit.
+#[derive(Default)]
+pub(super) struct Kept(Option<Box<Request>>);
+
+impl Kept {
+    pub(super) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(super) fn take(&mut self) -> Option<Request> {
+        self.0.take().map(|request| *request)
+    }
+
+    pub(super) fn set(&mut self, request: Option<Request>) {
+        self.0 = request.map(Box::new);
+    }
+}
+
 /// A node. Siblings are linked: tens of thousands of them are no rarity, and any may leave.
 pub(super) struct Node {
     pub(super) serial: u32,
@@ -109,13 +128,13 @@ pub(super) struct Node {
     /// Reaches it inside a combinator that polls only what was woken.
     pub(super) waker: Option<Waker>,
     /// A scope's own request, before it is handed down.
-    pub(super) own: Option<Request>,
+    pub(super) own: Kept,
     /// What it acts on when it is polled next: it is marked.
-    pub(super) act: Option<Request>,
+    pub(super) act: Kept,
     /// What came back from below; it acts on that once everything below has settled (C4).
-    pub(super) back: Option<Request>,
+    pub(super) back: Kept,
     /// What a barrier keeps for later.
-    pub(super) held: Option<Request>,
+    pub(super) held: Kept,
     /// The token that says so to the nodes above.
     pub(super) hold: u32,
     /// How many nodes are marked, here and below.
@@ -142,10 +161,10 @@ impl Node {
             barrier: kind == Kind::Protect,
             round: 0,
             waker: None,
-            own: None,
-            act: None,
-            back: None,
-            held: None,
+            own: Kept::default(),
+            act: Kept::default(),
+            back: Kept::default(),
+            held: Kept::default(),
             hold: NONE,
             marked: 0,
             tokens: 0,

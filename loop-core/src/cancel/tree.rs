@@ -156,7 +156,12 @@ impl Tree {
 
     /// What a node was to act on goes outward, except its own.
     fn give_up(&mut self, index: u32, outward: u32) {
-        self.node_mut(index).own = None;
+        let node = self.node(index);
+        let asked = node.own.is_some() || node.act.is_some() || node.back.is_some();
+        if !asked {
+            return;
+        }
+        self.node_mut(index).own.set(None);
         let act = self.unmark(index);
         let back = self.node_mut(index).back.take();
         for request in [act, back].into_iter().flatten() {
@@ -176,7 +181,8 @@ impl Tree {
         if back.is_none() {
             self.backs.push(index);
         }
-        self.node_mut(index).back = self.merge(back, request);
+        let merged = self.merge(back, request);
+        self.node_mut(index).back.set(merged);
     }
 
     /// A scope asks for its own end.
@@ -185,7 +191,8 @@ impl Tree {
         if own.is_none() {
             self.asking.push(id.index);
         }
-        self.node_mut(id.index).own = self.merge(own, Request::new(id, 0, reason));
+        let merged = self.merge(own, Request::new(id, 0, reason));
+        self.node_mut(id.index).own.set(merged);
     }
 
     /// What is left of a request without targets that have ended.
@@ -233,8 +240,8 @@ impl Tree {
         }
         let merged = self.merge(act, request);
         let node = self.node_mut(index);
-        node.act = merged;
-        if node.act.is_none() {
+        node.act.set(merged);
+        if !node.act.is_some() {
             self.count(index, |node| node.marked -= 1);
             return None;
         }
@@ -250,7 +257,8 @@ impl Tree {
     /// Makes a barrier hold a request: whoever is above waits, whatever the round.
     pub(super) fn hold(&mut self, index: u32, request: Request) {
         let held = self.node_mut(index).held.take();
-        self.node_mut(index).held = self.merge(held, request);
+        let merged = self.merge(held, request);
+        self.node_mut(index).held.set(merged);
         if self.node(index).hold == NONE {
             self.node_mut(index).hold = self.issue(index, u64::MAX).0;
         }
