@@ -32,7 +32,9 @@ static inline int listening(int argc, char **argv) {
         snprintf(service, sizeof service, "%s", colon + 1);
     }
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *found;
-    check((argc < 2 || colon != NULL) && getaddrinfo(host, service, &hints, &found) == 0, "address");
+    bool fine = (argc < 2 || colon != NULL) && getaddrinfo(host, service, &hints, &found) == 0;
+    errno = EINVAL; /* What was wrong with it, getaddrinfo says elsewhere. */
+    check(fine, argc > 1 ? argv[1] : host);
     int on = 1, fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     check(fd >= 0, "socket");
     check(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0, "SO_REUSEADDR");
