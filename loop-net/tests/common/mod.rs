@@ -252,6 +252,12 @@ impl Protocol for Probe {
     }
 }
 
+/// Lets the system keep little of a connection, so that little must be written to fill it.
+pub fn narrow(transport: &Transport) {
+    // A pipe is narrow as it is.
+    let _ = transport.socket().set_send_buffer_size(16 * 1024);
+}
+
 /// Writes until the socket takes no more; how many bytes were written. They are `byte`.
 pub fn block(transport: &Transport, byte: u8) -> usize {
     let chunk = vec![byte; 64 * 1024];
