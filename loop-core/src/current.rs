@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
+use std::ptr;
 use std::rc::{Rc, Weak};
 
 use crate::error::LoopError;
@@ -55,6 +56,15 @@ pub(crate) fn with_running<R>(id: u64, f: impl FnOnce(&Inner) -> R) -> Option<R>
     RUNNING.with(|running| match &*running.borrow() {
         Some(inner) if inner.id == id => Some(f(inner)),
         _ => None,
+    })
+}
+
+/// The number of the loop that runs on this thread, if it is this one.
+#[inline]
+pub(crate) fn running_is(inner: *const Inner) -> Option<u64> {
+    RUNNING.with(|running| {
+        let running = running.borrow();
+        running.as_ref().filter(|running| ptr::eq(Rc::as_ptr(running), inner)).map(|inner| inner.id)
     })
 }
 

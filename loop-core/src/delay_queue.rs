@@ -53,6 +53,8 @@ pub struct DelayQueue<T> {
 
 /// Who waits for a queue.
 struct Waiting {
+    /// The loop's number.
+    home: u64,
     site: &'static Location<'static>,
     waiters: Waiters,
     listing: Listing,
@@ -61,7 +63,7 @@ struct Waiting {
 impl Awaited for Waiting {
     fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
         let visit = &mut |waker: &Waker| visit(waker, WaitsFor::object("delay queue", self.site));
-        self.waiters.each_waker(visit);
+        self.waiters.each_waker(self.home, visit);
     }
 }
 
@@ -99,7 +101,12 @@ impl<T> DelayQueue<T> {
         DelayQueue {
             lp: lp.clone(),
             items: RefCell::new(TimerHeap::new()),
-            waiting: Rc::new(Waiting { site, waiters: Waiters::default(), listing }),
+            waiting: Rc::new(Waiting {
+                home: lp.inner.id,
+                site,
+                waiters: Waiters::default(),
+                listing,
+            }),
             keeper: Cell::new(None),
             alarm: Cell::new(None),
         }
@@ -229,10 +236,10 @@ impl<T> DelayQueue<T> {
     /// The keeper goes: the longest waiting of the others is woken to take over.
     fn hand_over(&self) {
         self.stop_alarm();
-        let next = self.waiting.waiters.take_first_waker();
+        let next = self.waiting.waiters.take_first_awaiter();
         self.keeper.set(next.as_ref().map(|(ticket, _)| *ticket));
-        if let Some((_, waker)) = next {
-            waker.wake();
+        if let Some((_, awaiter)) = next {
+            awaiter.wake(self.waiting.home);
         }
     }
 
@@ -281,7 +288,7 @@ impl<T> Expirations<'_, T> {
         let was_keeper = ticket.is_some() && *ticket == queue.keeper.get();
         let waiting = &queue.waiting;
         waiting.listing.enter(|| Rc::downgrade(waiting) as Weak<dyn Awaited>);
-        waiting.waiters.register(ticket, cx.waker());
+        waiting.waiters.register(waiting.home, ticket, cx.waker());
         if was_keeper || queue.keeper.get().is_none() {
             queue.keeper.set(*ticket);
             queue.start_alarm(cx);

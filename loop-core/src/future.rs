@@ -75,7 +75,7 @@ struct State<T, E> {
 impl<T, E> Awaited for State<T, E> {
     fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
         let visit = &mut |waker: &Waker| visit(waker, WaitsFor::object("future", self.site));
-        self.waiters.each_waker(visit);
+        self.waiters.each_waker(self.loop_id, visit);
     }
 }
 
@@ -280,7 +280,7 @@ impl<T: Clone + 'static, E: Clone + 'static> Future for LoopFuture<T, E> {
         }
         if matches!(*state.outcome.borrow(), Outcome::Pending) {
             state.listing.enter(|| Rc::downgrade(state) as Weak<dyn Awaited>);
-            state.waiters.register(waiter, cx.waker());
+            state.waiters.register(state.loop_id, waiter, cx.waker());
             return Poll::Pending;
         }
         *waiter = None;

@@ -9,6 +9,7 @@ use loop_handle::Handle;
 use crate::finished::Finished;
 use crate::guard;
 use crate::loop_ref::LoopRef;
+use crate::task::{self, Awaiter};
 
 /// A done callback, to remove it by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,12 +17,13 @@ pub struct CallbackId(u64);
 
 enum Waiter {
     Callback(Handle),
-    Wake(Waker),
+    Wake(Awaiter),
     /// A combinator, which knows this future or task by a number.
     Member(Rc<Finished>, usize),
 }
 
-/// The waiters of one future or task. Removing is O(n) in them.
+/// The waiters of one future or task of a loop, whose number is `home` wherever it is asked for. Removing is O(n)
+/// in them.
 #[derive(Default)]
 pub(crate) struct Waiters {
     entries: RefCell<Entries>,
@@ -83,11 +85,11 @@ impl Waiters {
     }
 
     /// Shows the wakers, for those who ask who waits.
-    pub(crate) fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
+    pub(crate) fn each_waker(&self, home: u64, visit: &mut dyn FnMut(&Waker)) {
         let entries = self.entries.borrow();
         for (_, waiter) in entries.iter() {
             match waiter {
-                Waiter::Wake(waker) => visit(waker),
+                Waiter::Wake(awaiter) => awaiter.show(home, &mut *visit),
                 Waiter::Member(finished, _) => finished.each_waker(visit),
                 Waiter::Callback(_) => {}
             }
@@ -114,16 +116,16 @@ impl Waiters {
     }
 
     /// Registers a waker, or replaces the one registered under `id` if it wakes another (B-FUT-19).
-    pub(crate) fn register(&self, id: &mut Option<u64>, waker: &Waker) {
+    pub(crate) fn register(&self, home: u64, id: &mut Option<u64>, waker: &Waker) {
         if let Some(id) = *id {
             let same =
-                |waiter: &mut Waiter| matches!(waiter, Waiter::Wake(kept) if kept.will_wake(waker));
+                |waiter: &mut Waiter| matches!(waiter, Waiter::Wake(kept) if kept.is(home, waker));
             if self.entries.borrow_mut().get_mut(id).is_some_and(same) {
                 return;
             }
         }
         // Cloning and dropping a waker is user code: no borrow is held around either.
-        let mut new = Some(waker.clone());
+        let mut new = Some(Awaiter::new(home, waker));
         let old = id.and_then(|id| {
             let mut entries = self.entries.borrow_mut();
             let waiter = entries.get_mut(id)?;
@@ -140,11 +142,11 @@ impl Waiters {
         drop(old);
     }
 
-    /// Takes the waker that has waited longest, and its id.
-    pub(crate) fn take_first_waker(&self) -> Option<(u64, Waker)> {
+    /// Takes out who has waited longest and is to be woken, and the id.
+    pub(crate) fn take_first_awaiter(&self) -> Option<(u64, Awaiter)> {
         let wakes = |(_, waiter): &(u64, Waiter)| matches!(waiter, Waiter::Wake(_));
         match self.entries.borrow_mut().take_if(wakes)? {
-            (id, Waiter::Wake(waker)) => Some((id, waker)),
+            (id, Waiter::Wake(awaiter)) => Some((id, awaiter)),
             _ => unreachable!("only a waker is wanted"),
         }
     }
@@ -174,8 +176,11 @@ impl Waiter {
                 }
                 return true;
             }
-            (Waiter::Wake(waker), Some(lp)) => guard::wake(lp, waker),
-            (Waiter::Wake(waker), None) => waker.wake(),
+            (Waiter::Wake(Awaiter::Task(task)), Some(lp)) => task::schedule(&lp.inner, task),
+            (Waiter::Wake(Awaiter::Waker(waker)), Some(lp)) => guard::wake(lp, waker),
+            (Waiter::Wake(Awaiter::Waker(waker)), None) => waker.wake(),
+            // It is gone with its loop.
+            (Waiter::Wake(Awaiter::Task(_)), None) => {}
             (Waiter::Member(finished, member), lp) => finished.add(member, lp),
         }
         false

@@ -205,6 +205,20 @@ fn a_handover_between_tasks_is_no_allocation_and_no_waker() {
 }
 
 #[test]
+fn who_awaits_a_task_keeps_no_waker() {
+    let mut event_loop = EventLoop::new().unwrap();
+    at_most(4, || {
+        let inner = event_loop.spawn(loop_core::yield_now());
+        let outer = event_loop.spawn(inner);
+        turn(&mut event_loop);
+        assert!(!outer.is_done());
+        turn(&mut event_loop);
+        turn(&mut event_loop);
+        outer.take_result().unwrap().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn an_io_event_is_no_allocation() {
     struct Count(Cell<usize>);
     impl IoHandler for Count {

@@ -95,7 +95,7 @@ pub(crate) fn collect(inner: &Inner) -> Dump {
     let mut waits = HashMap::<u64, Vec<WaitsFor>>::new();
     for task in inner.tasks.borrow().iter() {
         let header = task.join.header();
-        header.waiters.each_waker(&mut |waker| {
+        header.waiters.each_waker(inner.id, &mut |waker| {
             if let Some(id) = owners.of(waker) {
                 waits.entry(id).or_default().push(WaitsFor::Task(header.id));
             }

@@ -131,7 +131,7 @@ impl<T: 'static> Future for Task<T> {
             return Poll::Ready(Err(error));
         }
         header.set(POLLED);
-        header.waiters.register(waiter, cx.waker());
+        header.register(waiter, cx.waker());
         Poll::Pending
     }
 }

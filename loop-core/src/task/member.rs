@@ -3,6 +3,7 @@
 use std::panic::Location;
 use std::ptr;
 use std::rc::Rc;
+use std::task::Waker;
 
 use loop_handle::Handle;
 
@@ -24,6 +25,12 @@ impl Header {
         }
         let itself = running_task(running.id) == Some(self.key.get());
         itself.then_some(TaskError::AwaitsItself)
+    }
+
+    /// Has `waker` woken at the end; see [`Waiters::register`](crate::waiters::Waiters::register).
+    pub(super) fn register(&self, waiter: &mut Option<u64>, waker: &Waker) {
+        let home = current::running_is(self.home.as_ptr()).unwrap_or(0);
+        self.waiters.register(home, waiter, waker);
     }
 }
 

@@ -61,7 +61,7 @@ impl Future for Watch {
         if let Some(error @ TaskError::AwaitsItself) = header.refuse_awaiting() {
             panic!("{error}");
         }
-        header.waiters.register(waiter, cx.waker());
+        header.register(waiter, cx.waker());
         Poll::Pending
     }
 }
