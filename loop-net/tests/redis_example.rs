@@ -24,10 +24,17 @@ use store::Store;
 fn commands(data: &[u8], cuts: &[usize]) -> Result<Vec<Vec<Vec<u8>>>, String> {
     let (mut request, mut found, mut begin) = (Request::default(), Vec::new(), 0);
     for &end in cuts.iter().chain([&data.len()]) {
-        while let Some(length) = request.parse(&data[begin..end])? {
-            let args = request.args.iter().map(|arg| data[begin..end][arg.clone()].to_vec());
-            found.push(args.collect());
-            begin += length;
+        loop {
+            match request.parse(&data[begin..end]) {
+                Ok(length) => {
+                    let args =
+                        request.args.iter().map(|arg| data[begin..end][arg.clone()].to_vec());
+                    found.push(args.collect());
+                    begin += length;
+                }
+                Err(None) => break,
+                Err(Some(wrong)) => return Err(wrong),
+            }
         }
     }
     assert_eq!(begin, data.len(), "something is left");
@@ -58,7 +65,7 @@ fn commands_are_found_wherever_they_are_cut() {
 #[test]
 fn what_is_no_command_is_refused_before_it_is_kept() {
     let refused = |data: &[u8], why: &str| {
-        assert_eq!(Request::default().parse(data), Err(why.to_owned()), "{data:?}");
+        assert_eq!(Request::default().parse(data), Err(Some(why.to_owned())), "{data:?}");
     };
     refused(b"*x\r\n", "invalid multibulk length");
     refused(b"*-1\r\n", "invalid multibulk length");
@@ -68,17 +75,17 @@ fn what_is_no_command_is_refused_before_it_is_kept() {
     refused(b"*1\r\n$-1\r\n", "invalid bulk length");
     refused(b"*1\r\n$67108864\r\n", "invalid bulk length");
     refused(&[b'x'; 65_537], "too big inline request");
-    assert_eq!(Request::default().parse(&[b'x'; 65_536]), Ok(None));
+    assert_eq!(Request::default().parse(&[b'x'; 65_536]), Err(None));
     // Many arguments that are each short enough.
     let mut request = Request::default();
     let mut data = b"*9\r\n".to_vec();
     for _ in 0..2 {
         data.extend_from_slice(b"$30000000\r\n");
         data.resize(data.len() + 30_000_002, b'x');
-        assert_eq!(request.parse(&data), Ok(None));
+        assert_eq!(request.parse(&data), Err(None));
     }
     data.extend_from_slice(b"$30000000\r\n");
-    assert_eq!(request.parse(&data), Err("invalid bulk length".to_owned()));
+    assert_eq!(request.parse(&data), Err(Some("invalid bulk length".to_owned())));
 }
 
 #[test]
@@ -93,14 +100,16 @@ fn a_key_lives_until_its_last_deadline() {
         let mut store = store.borrow_mut();
         for key in [b"a", b"b", b"c", b"d", b"e"] {
             store.set(key, b"1", false);
-            assert!(store.expire(key, seconds(10)));
+            assert!(store.expire(key, 10_000));
         }
-        store.expire(b"b", seconds(100)); // later
+        store.expire(b"b", 100_000); // later
         store.set(b"c", b"2", false); // for ever
         store.set(b"d", b"2", true); // goes on
         assert!(store.remove(b"e"));
         store.set(b"e", b"3", false); // another one of the same name
-        assert!(!store.expire(b"none", seconds(1)));
+        assert!(!store.expire(b"none", 1_000));
+        store.set(b"past", b"", false);
+        assert!(store.expire(b"past", 0) && !store.expire(b"past", -1), "removed once");
         let ttls = [b"a", b"b", b"c", b"d", b"f"].map(|key| store.ttl(key));
         assert_eq!(ttls, [10, 100, -1, 10, -2]);
     }

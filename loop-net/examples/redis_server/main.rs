@@ -10,86 +10,68 @@ mod store;
 
 use std::cell::RefCell;
 use std::io;
-use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
 use loop_net::{EventLoop, Net, Protocol, Signal, Transport, WriteState};
 
-use commands::{Args, error, execute};
+use commands::{error, execute};
 use request::Request;
 use store::Store;
 
-/// So much of answers is handed to a connection at a time.
+/// So much of answers is handed to a connection at a time, and so much memory kept for an idle one.
 const CHUNK: usize = 32 * 1024;
 
 struct Client {
     store: Rc<RefCell<Store>>,
     transport: Option<Transport>,
     request: Request,
-    /// Received and not answered: the beginning of a command, or what came before a pause.
-    rest: Vec<u8>,
-    /// It does not read its answers.
-    paused: bool,
-    /// It has said goodbye, or what nobody understands.
-    over: bool,
+    /// Received and not answered.
+    input: Vec<u8>,
+    /// Answered and not sent.
+    output: Vec<u8>,
 }
 
 impl Client {
-    fn new(store: Rc<RefCell<Store>>) -> Client {
-        let (request, rest) = (Request::default(), Vec::new());
-        Client { store, transport: None, request, rest, paused: false, over: false }
-    }
-
-    /// Answers the commands at the front of `data`; how many bytes they are.
-    fn answer(&mut self, data: &[u8]) -> usize {
-        let (mut done, mut out) = (0, mem::take(&mut self.store.borrow_mut().buffer));
-        while !self.paused && !self.over {
-            let data = &data[done..];
-            match self.request.parse(data) {
-                Ok(Some(length)) => {
-                    let args = Args(data, &self.request.args);
-                    self.over = !execute(args, &mut self.store.borrow_mut(), &mut out);
+    /// Answers what has come, while the client reads its answers and says neither goodbye nor nonsense.
+    fn answer(&mut self) {
+        let Some(transport) = self.transport.clone() else { return };
+        let (mut done, mut args) = (0, Vec::with_capacity(8));
+        while transport.is_reading() {
+            let input = &self.input[done..];
+            let open = match self.request.parse(input) {
+                Ok(length) => {
+                    args.clear();
+                    args.extend(self.request.args.iter().map(|range| &input[range.clone()]));
                     done += length;
+                    execute(&args, &mut self.store.borrow_mut(), &mut self.output)
                 }
-                Ok(None) => break,
-                Err(what) => {
-                    error(&mut out, format_args!("ERR Protocol error: {what}"));
-                    self.over = true;
+                Err(None) => break,
+                Err(Some(what)) => {
+                    error(&mut self.output, format_args!("ERR Protocol error: {what}"));
+                    false
                 }
+            };
+            if self.output.len() >= CHUNK || !open {
+                send(&mut self.output, &transport);
             }
-            if out.len() >= CHUNK {
-                self.send(&mut out);
+            if !open {
+                transport.close();
             }
         }
-        self.send(&mut out);
-        if out.capacity() <= 4 * CHUNK {
-            self.store.borrow_mut().buffer = out;
-        }
-        done
+        send(&mut self.output, &transport);
+        self.input.drain(..done);
+        self.input.shrink_to(CHUNK);
     }
+}
 
-    fn send(&mut self, out: &mut Vec<u8>) {
-        let Some(transport) = &self.transport else { return };
-        if !out.is_empty() && transport.write(out) != WriteState::Open {
-            self.paused = true;
-            transport.pause_reading();
-        }
-        if self.over {
-            transport.close();
-        }
-        out.clear();
+/// A client that does not read its answers is not read from either.
+fn send(output: &mut Vec<u8>, transport: &Transport) {
+    if transport.write(output) != WriteState::Open {
+        transport.pause_reading();
     }
-
-    fn answer_rest(&mut self) {
-        let mut rest = mem::take(&mut self.rest);
-        let done = self.answer(&rest);
-        // Nothing is left most often, and no memory is kept for it.
-        if done < rest.len() {
-            rest.drain(..done);
-            self.rest = rest;
-        }
-    }
+    output.clear();
+    output.shrink_to(CHUNK);
 }
 
 impl Protocol for Client {
@@ -97,23 +79,14 @@ impl Protocol for Client {
         self.transport = Some(transport.clone());
     }
 
-    /// Commands that have come as a whole are read where they lie.
     fn data_received(&mut self, data: &[u8]) {
-        if self.rest.is_empty() {
-            let done = self.answer(data);
-            self.rest.extend_from_slice(&data[done..]);
-        } else {
-            self.rest.extend_from_slice(data);
-            self.answer_rest();
-        }
+        self.input.extend_from_slice(data);
+        self.answer();
     }
 
     fn resume_writing(&mut self) {
-        self.paused = false;
-        self.answer_rest();
-        if let Some(transport) = self.transport.as_ref().filter(|_| !self.paused) {
-            transport.resume_reading();
-        }
+        self.transport.iter().for_each(Transport::resume_reading);
+        self.answer();
     }
 }
 
@@ -122,8 +95,10 @@ fn main() -> io::Result<()> {
     let mut event_loop = EventLoop::new()?;
     let net = Net::os(&event_loop);
     let store = Store::shared(&event_loop);
-    let listening = net.tcp_server(("127.0.0.1", port)).max_connections(10_000);
-    let listening = listening.bind(move || Client::new(store.clone()));
+    let listening = net.tcp_server(("127.0.0.1", port)).max_connections(10_000).bind(move || {
+        let (store, request) = (store.clone(), Request::default());
+        Client { store, transport: None, request, input: Vec::new(), output: Vec::new() }
+    });
     let server = event_loop.run_until_complete(listening)??;
     for signal in [Signal::INT, Signal::TERM] {
         let lp = event_loop.loop_ref();

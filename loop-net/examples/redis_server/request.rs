@@ -19,70 +19,63 @@ pub struct Request {
     at: usize,
 }
 
+/// What is wrong with a command, or nothing if there is more to come of it.
+type Stop = Option<String>;
+
 impl Request {
     /// The length of the command at the front of `data`, once it is there as a whole. Until then `data`
     /// must begin with the same bytes at each call.
-    pub fn parse(&mut self, data: &[u8]) -> Result<Option<usize>, String> {
+    pub fn parse(&mut self, data: &[u8]) -> Result<usize, Stop> {
         if self.missing == 0 {
             self.args.clear();
             self.args.shrink_to(1_000);
-            match (data.first(), number(data, 1)) {
-                (Some(b'*'), Ok(Some((0, end)))) => return Ok(Some(end)), // Nothing is asked.
-                (Some(b'*'), Ok(Some(found @ (..=ARGUMENTS, _)))) => {
-                    (self.missing, self.at) = found
-                }
-                (None, _) | (Some(b'*'), Ok(None)) => return Ok(None),
-                (Some(b'*'), _) => return Err("invalid multibulk length".into()),
-                _ => return self.line(data),
+            if data.first().is_some_and(|&mark| mark != b'*') {
+                return self.line(data);
             }
+            (self.missing, self.at) = number(data, 1, ARGUMENTS, "invalid multibulk length")?;
         }
         while self.missing > 0 {
-            let (length, begin) = match (data.get(self.at), number(data, self.at + 1)) {
-                (Some(b'$'), Ok(Some(found))) => found,
-                (None, _) | (Some(b'$'), Ok(None)) => return Ok(None),
-                (Some(b'$'), _) => return Err("invalid bulk length".into()),
-                (Some(&byte), _) => return Err(format!("expected '$', got '{}'", byte as char)),
-            };
-            let end = begin + length;
-            if end > COMMAND {
-                return Err("invalid bulk length".into());
-            } else if data.len() < end + 2 {
-                return Ok(None);
+            if let Some(&mark) = data.get(self.at).filter(|&&mark| mark != b'$') {
+                return Err(Some(format!("expected '$', got '{}'", mark as char)));
             }
-            self.args.push(begin..end);
-            (self.missing, self.at) = (self.missing - 1, end + 2);
+            let most = COMMAND.saturating_sub(self.at);
+            let (length, begin) = number(data, self.at + 1, most, "invalid bulk length")?;
+            if data.len() < begin + length + 2 {
+                return Err(None);
+            }
+            self.args.push(begin..begin + length);
+            (self.missing, self.at) = (self.missing - 1, begin + length + 2);
         }
-        Ok(Some(std::mem::take(&mut self.at)))
+        Ok(std::mem::take(&mut self.at))
     }
 
-    fn line(&mut self, data: &[u8]) -> Result<Option<usize>, String> {
+    fn line(&mut self, data: &[u8]) -> Result<usize, Stop> {
         let Some(end) = data[self.at..].iter().position(|&byte| byte == b'\n') else {
             self.at = data.len();
-            let fits = data.len() <= LINE;
-            return if fits { Ok(None) } else { Err("too big inline request".into()) };
+            return Err((self.at > LINE).then(|| "too big inline request".into()));
         };
-        let end = std::mem::take(&mut self.at) + end;
-        let mut begin = 0;
+        let (mut begin, end) = (0, std::mem::take(&mut self.at) + end);
         for word in data[..end].split(u8::is_ascii_whitespace) {
             if !word.is_empty() {
                 self.args.push(begin..begin + word.len());
             }
             begin += word.len() + 1;
         }
-        Ok(Some(end + 1))
+        Ok(end + 1)
     }
 }
 
-/// The number at `from`, and where its line ends; `None` if the line has not ended.
-#[inline]
-fn number(data: &[u8], from: usize) -> Result<Option<(usize, usize)>, ()> {
+/// The number at `from`, `most` at most, and where its line ends.
+#[inline(always)]
+fn number(data: &[u8], from: usize, most: usize, wrong: &str) -> Result<(usize, usize), Stop> {
     let mut value = 0;
-    for at in from..data.len() {
-        match data[at] {
+    // Behind what counts here there is always something.
+    for (at, &byte) in data[..data.len().saturating_sub(1)].iter().enumerate().skip(from) {
+        match byte {
             digit @ b'0'..=b'9' if at < from + 9 => value = value * 10 + usize::from(digit - b'0'),
-            b'\r' if at > from => return Ok((at + 1 < data.len()).then_some((value, at + 2))),
-            _ => return Err(()),
+            b'\r' if at > from && value <= most => return Ok((value, at + 2)),
+            _ => return Err(Some(wrong.into())),
         }
     }
-    Ok(None)
+    Err(None)
 }
