@@ -1,7 +1,6 @@
 //! What commands do, and their answers. Errors are worded as Redis 7.0 words them.
 
 use std::fmt::Display;
-use std::io::Write;
 use std::time::UNIX_EPOCH;
 
 use super::store::Store;
@@ -111,8 +110,7 @@ fn unknown(command: &[&[u8]]) -> String {
 
 /// On one line, whatever the client has put into it.
 pub fn error(out: &mut Vec<u8>, what: impl Display) {
-    let line = what.to_string().replace(['\r', '\n'], " ");
-    _ = write!(out, "-{line}\r\n"); // A vector takes it all.
+    out.extend(format!("-{}\r\n", what.to_string().replace(['\r', '\n'], " ")).bytes());
 }
 
 /// An integer, or how long what follows is.
@@ -120,13 +118,13 @@ fn number(out: &mut Vec<u8>, kind: u8, value: i64) {
     out.push(kind);
     match value {
         0..=9 => out.push(b'0' + value as u8),
-        _ => _ = write!(out, "{value}"),
+        _ => out.extend(value.to_string().bytes()),
     }
     out.extend(b"\r\n");
 }
 
 fn bulk(out: &mut Vec<u8>, value: Option<&[u8]>) {
-    let Some(value) = value else { return number(out, b'$', -1) };
+    let Some(value) = value else { return out.extend(b"$-1\r\n") };
     number(out, b'$', value.len() as i64);
     out.extend(value);
     out.extend(b"\r\n");

@@ -37,7 +37,8 @@ impl Client {
     fn answer(&mut self) {
         let Some(transport) = self.transport.clone() else { return };
         let (mut done, mut args) = (0, Vec::with_capacity(8));
-        while transport.is_reading() {
+        let mut going = transport.is_reading();
+        while going {
             let input = &self.input[done..];
             let open = match self.request.parse(input) {
                 Ok(length) => {
@@ -54,6 +55,7 @@ impl Client {
             };
             if self.output.len() >= CHUNK || !open {
                 send(&mut self.output, &transport);
+                going = open && transport.is_reading();
             }
             if !open {
                 transport.close();
