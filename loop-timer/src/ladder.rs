@@ -91,7 +91,7 @@ impl<W: Deadline> Ladder<W> {
         }
     }
 
-    #[inline(never)]
+    #[inline]
     fn file(&mut self, entry: Entry<W>) {
         let origin = *self.origin.get_or_insert(entry.when);
         let tick = entry.when.ticks(origin);

@@ -54,10 +54,15 @@ impl<T, W: Copy> Slots<T, W> {
         seq: NonZeroCounter,
         make: impl FnOnce(TimerKey) -> T,
     ) -> TimerKey {
-        if self.free == NONE {
-            self.append(when);
-        }
         let slot = self.free;
+        if slot == NONE {
+            let key = TimerKey { slot: self.place_behind(), generation: self.first };
+            let value = make(key);
+            self.whens.push(when);
+            self.table.push(Slot::Live { generation: key.generation, filed: seq, seq, value });
+            self.live += 1;
+            return key;
+        }
         let place = &mut self.table[slot as usize];
         let (generation, next) = match *place {
             Slot::Free { generation, next } => (generation, next),
@@ -72,16 +77,14 @@ impl<T, W: Copy> Slots<T, W> {
         key
     }
 
-    /// A free slot more. `when` is any deadline.
-    #[inline(never)]
-    fn append(&mut self, when: W) {
+    /// Makes room behind the last slot, and numbers it.
+    #[inline]
+    fn place_behind(&mut self) -> u32 {
         assert!(self.table.len() < NONE as usize, "fewer than 2^32 timers");
         if self.table.len() == self.table.capacity() {
             self.grow();
         }
-        self.free = self.table.len() as u32;
-        self.whens.push(when);
-        self.table.push(Slot::Free { generation: self.first, next: NONE });
+        self.table.len() as u32
     }
 
     /// Doubles the capacity, in two steps of about a half: one more copy of the table, which is
