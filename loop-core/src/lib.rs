@@ -164,8 +164,8 @@ pub use sim::{AutoJump, Deadlock, SimSelector, TimeHold};
 pub use sleep::{Sleep, YieldNow, sleep, sleep_until, yield_now};
 pub use stats::{LagHistogram, Statistics};
 pub use task::{
-    CancelOnDrop, EagerSpawn, Shield, SpawnHook, Task, TaskBody, TaskBuilder, TaskRef, Watch,
-    current_task, shield, spawn,
+    Awaiter, CancelOnDrop, EagerSpawn, Shield, SpawnHook, Task, TaskBody, TaskBuilder, TaskRef,
+    Watch, current_task, shield, spawn,
 };
 pub use waiters::CallbackId;
 pub use watchdog::{Stuck, StuckIn, Watchdog};

@@ -9,7 +9,7 @@ use loop_handle::Handle;
 use crate::finished::Finished;
 use crate::guard;
 use crate::loop_ref::LoopRef;
-use crate::task::{self, Awaiter};
+use crate::task::{self, Awaiter, AwaiterKind};
 
 /// A done callback, to remove it by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -176,11 +176,13 @@ impl Waiter {
                 }
                 return true;
             }
-            (Waiter::Wake(Awaiter::Task(task)), Some(lp)) => task::schedule(&lp.inner, task),
-            (Waiter::Wake(Awaiter::Waker(waker)), Some(lp)) => guard::wake(lp, waker),
-            (Waiter::Wake(Awaiter::Waker(waker)), None) => waker.wake(),
+            (Waiter::Wake(Awaiter(AwaiterKind::Task(task))), Some(lp)) => {
+                task::schedule(&lp.inner, task)
+            }
+            (Waiter::Wake(Awaiter(AwaiterKind::Waker(waker))), Some(lp)) => guard::wake(lp, waker),
+            (Waiter::Wake(Awaiter(AwaiterKind::Waker(waker))), None) => waker.wake(),
             // It is gone with its loop.
-            (Waiter::Wake(Awaiter::Task(_)), None) => {}
+            (Waiter::Wake(Awaiter(AwaiterKind::Task(_))), None) => {}
             (Waiter::Member(finished, member), lp) => finished.add(member, lp),
         }
         false

@@ -19,7 +19,7 @@ mod task_ref;
 mod waker;
 mod watch;
 
-pub(crate) use awaiter::{Awaiter, own_task};
+pub(crate) use awaiter::{Kind as AwaiterKind, own_task};
 pub(crate) use builder::InContext;
 pub(crate) use cell::{TaskKey, TaskTable, give_wakers};
 pub(crate) use request::Asked;
@@ -30,6 +30,7 @@ pub(crate) use step::{Lent, Root, drop_all, schedule, step};
 pub(crate) use task_ref::find;
 pub(crate) use waker::{RemoteWake, TaskWaker};
 
+pub use awaiter::Awaiter;
 pub use builder::TaskBuilder;
 pub use handle::{CancelOnDrop, Task};
 pub use hook::{EagerSpawn, SpawnHook, TaskBody};

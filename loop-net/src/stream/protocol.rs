@@ -1,12 +1,12 @@
 //! The protocol behind a stream, and what it shares with the two halves.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
-use std::task::Waker;
+use std::task::{Context, Waker};
 
-use loop_core::{Awaited, Interest, Listing, LoopError, WaitsFor};
+use loop_core::{Awaited, Interest, Listing, LoopError, LoopRef, WaitsFor};
 
 use super::buffer::Buffer;
 use super::flags::{EOF, FULL, Flags, LOST, READ_PAUSED, SHOWN, UNREAD};
@@ -32,15 +32,16 @@ pub(crate) struct Stream {
     pub(crate) reader: ReaderWaker,
     /// Whoever waits for room to write, or for the end of the connection.
     pub(crate) writers: Wakers,
-    /// Of the connection; -1 before there is one.
-    fd: Cell<RawFd>,
+    /// The loop and the descriptor, once there is a connection; nobody waits before.
+    of: OnceCell<(LoopRef, RawFd)>,
     listing: Listing,
 }
 
 impl Awaited for Stream {
     fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
-        let waits_for = |interest| WaitsFor::Descriptor { fd: self.fd.get(), interest };
-        self.reader.show(|waker| visit(waker, waits_for(Interest::READ)));
+        let Some((lp, fd)) = self.of.get() else { return };
+        let waits_for = |interest| WaitsFor::Descriptor { fd: *fd, interest };
+        self.reader.show(lp, |waker| visit(waker, waits_for(Interest::READ)));
         self.writers.show(|waker| visit(waker, waits_for(Interest::WRITE)));
     }
 }
@@ -54,12 +55,20 @@ impl Stream {
             limit: Cell::new(LIMIT),
             reader: ReaderWaker::default(),
             writers: Wakers::default(),
-            fd: Cell::new(-1),
+            of: OnceCell::new(),
             listing: Listing::new(),
         })
     }
 
+    /// Waits for bytes or the end.
+    #[inline]
+    pub(crate) fn wait_to_read(self: &Rc<Self>, transport: &Transport, cx: &Context<'_>) {
+        self.enter();
+        self.reader.wait(transport.loop_ref(), cx);
+    }
+
     /// Before a wait: gives it a name in dumps.
+    #[inline]
     pub(crate) fn enter(self: &Rc<Self>) {
         self.listing.enter(|| Rc::downgrade(self) as Weak<dyn Awaited>);
     }
@@ -70,7 +79,9 @@ impl Stream {
         *self.error.borrow_mut() = error;
         self.flags.put(FULL, false);
         self.flags.put(EOF | LOST, true);
-        self.reader.wake();
+        if let Some((lp, _)) = self.of.get() {
+            self.reader.wake(lp);
+        }
         self.writers.wake();
     }
 
@@ -134,7 +145,9 @@ impl StreamProtocol {
 impl Protocol for StreamProtocol {
     fn connection_made(&mut self, transport: &Transport) {
         self.transport = Some(transport.clone());
-        self.stream.fd.set(transport.socket().fileno().unwrap_or(-1));
+        let fd = transport.socket().fileno().unwrap_or(-1);
+        // Once, for this hook is called once.
+        let _ = self.stream.of.set((transport.loop_ref().clone(), fd));
         if let Some(on_connect) = self.on_connect.take() {
             let reader = StreamReader::new(self.stream.clone(), transport.clone());
             on_connect(reader, StreamWriter::new(self.stream.clone(), transport.clone()));
@@ -142,6 +155,7 @@ impl Protocol for StreamProtocol {
     }
 
     fn data_received(&mut self, data: &[u8]) {
+        let Some(transport) = &self.transport else { return };
         if self.stream.flags.has(UNREAD) {
             return;
         }
@@ -151,21 +165,17 @@ impl Protocol for StreamProtocol {
             buffer.len()
         };
         if buffered / 2 > self.stream.limit.get() {
-            if let Some(transport) = &self.transport {
-                self.stream.set_read_paused(transport, true);
-            }
+            self.stream.set_read_paused(transport, true);
         }
-        self.stream.reader.wake();
+        self.stream.reader.wake(transport.loop_ref());
     }
 
     /// The stream stays open for writing, but not over TLS, where nothing can (B-STR-20).
     fn eof_received(&mut self) -> KeepOpen {
         self.stream.flags.put(EOF, true);
-        self.stream.reader.wake();
-        match &self.transport {
-            Some(transport) if !transport.can_write_eof() => KeepOpen::No,
-            _ => KeepOpen::Yes,
-        }
+        let Some(transport) = &self.transport else { return KeepOpen::No };
+        self.stream.reader.wake(transport.loop_ref());
+        if transport.can_write_eof() { KeepOpen::Yes } else { KeepOpen::No }
     }
 
     fn pause_writing(&mut self) {

@@ -316,9 +316,8 @@ impl StreamReader {
             if count > 0 {
                 return Poll::Ready(Ok(count));
             }
-            if self.stream.reader.wait_again(cx) {
-                return Poll::Pending;
-            }
+            self.stream.wait_to_read(&self.transport, cx);
+            return Poll::Pending;
         }
         ready!(self.poll_fill(cx, 1))?;
         let count = self.stream.buffer.borrow_mut().copy_out(max, copy);
@@ -334,9 +333,8 @@ impl StreamReader {
             if len > 0 {
                 return Poll::Ready(Ok(len));
             }
-            if self.stream.reader.wait_again(cx) {
-                return Poll::Pending;
-            }
+            self.stream.wait_to_read(&self.transport, cx);
+            return Poll::Pending;
         }
         self.poll_fill(cx, 1)
     }
@@ -353,8 +351,7 @@ impl StreamReader {
             return Poll::Ready(Ok(len));
         }
         stream.need_more(&self.transport);
-        stream.enter();
-        stream.reader.wait(cx);
+        stream.wait_to_read(&self.transport, cx);
         Poll::Pending
     }
 

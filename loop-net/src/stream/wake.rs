@@ -3,54 +3,34 @@
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Waker};
 
-/// The place of the one task that reads. Its waker stays after it was used, so that a task which reads
-/// again and again clones it once.
+use loop_core::{Awaiter, LoopRef};
+
+/// The place of the one task that reads.
 #[derive(Default)]
-pub(crate) struct ReaderWaker {
-    waker: Cell<Option<Waker>>,
-    waits: Cell<bool>,
-}
+pub(crate) struct ReaderWaker(Cell<Option<Awaiter>>);
 
 impl ReaderWaker {
-    pub(crate) fn wait(&self, cx: &Context<'_>) {
-        let kept = self.waker.take().filter(|waker| waker.will_wake(cx.waker()));
-        self.waker.set(Some(kept.unwrap_or_else(|| cx.waker().clone())));
-        self.waits.set(true);
-    }
-
-    /// Waits again for the task that waited before; `false` if it is another.
+    /// Instead of whoever waited before.
     #[inline]
-    pub(crate) fn wait_again(&self, cx: &Context<'_>) -> bool {
-        let kept = self.waker.take();
-        let same = kept.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
-        self.waker.set(kept);
-        if same {
-            self.waits.set(true);
-        }
-        same
+    pub(crate) fn wait(&self, lp: &LoopRef, cx: &Context<'_>) {
+        // A waker's clone and its end are user code.
+        let reader = lp.awaiter(cx.waker());
+        drop(self.0.replace(Some(reader)));
     }
 
-    /// Shows the waker if the task waits, for those who ask.
-    pub(crate) fn show(&self, visit: impl FnOnce(&Waker)) {
-        let waker = self.waker.take();
-        if let Some(waker) = waker.as_ref().filter(|_| self.waits.get()) {
-            visit(waker);
+    /// Shows the waker of the task that waits, for those who ask.
+    pub(crate) fn show(&self, lp: &LoopRef, visit: impl FnOnce(&Waker)) {
+        let reader = self.0.take();
+        if let Some(reader) = &reader {
+            lp.show_awaiter(reader, visit);
         }
-        self.waker.set(waker);
+        self.0.set(reader);
     }
 
     #[inline]
-    pub(crate) fn wake(&self) {
-        if !self.waits.replace(false) {
-            return;
-        }
-        if let Some(waker) = self.waker.take() {
-            waker.wake_by_ref();
-            // A waker may be user code, and that may have had the next read wait.
-            let newer = self.waker.replace(Some(waker));
-            if newer.is_some() {
-                drop(self.waker.replace(newer));
-            }
+    pub(crate) fn wake(&self, lp: &LoopRef) {
+        if let Some(reader) = self.0.take() {
+            lp.wake(reader);
         }
     }
 }
