@@ -155,8 +155,9 @@ fn waking_at_home_and_polling_again_is_no_allocation() {
     turn(&mut event_loop);
 }
 
+/// As many as fill what they are in: of the table a fifth may be vacant, of the queue a half.
 #[test]
-fn an_idle_task_takes_at_most_280_bytes_with_its_places_in_table_and_queue() {
+fn an_idle_task_takes_at_most_200_bytes_with_its_places_in_table_and_queue() {
     let mut event_loop = EventLoop::new().unwrap();
     let mut tasks = Vec::with_capacity(1_000);
     let counted = allocation_counter::measure(|| {
@@ -164,7 +165,7 @@ fn an_idle_task_takes_at_most_280_bytes_with_its_places_in_table_and_queue() {
         turn(&mut event_loop);
     });
     let bytes = counted.bytes_current / 1_000;
-    assert!(bytes <= 280, "{bytes} bytes");
+    assert!(bytes <= 200, "{bytes} bytes");
     for task in tasks {
         task.cancel();
     }

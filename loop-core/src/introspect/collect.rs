@@ -95,7 +95,7 @@ pub(crate) fn collect(inner: &Inner) -> Dump {
     let mut waits = HashMap::<u64, Vec<WaitsFor>>::new();
     for task in inner.tasks.borrow().iter() {
         let header = task.join.header();
-        header.waiters.each_waker(inner.id, &mut |waker| {
+        header.waiters().each_waker(inner.id, &mut |waker| {
             if let Some(id) = owners.of(waker) {
                 waits.entry(id).or_default().push(WaitsFor::Task(header.id));
             }
@@ -160,7 +160,7 @@ fn tasks(inner: &Inner) -> (Vec<TaskInfo>, Owners) {
             owners.insert(waker.data(), header.id);
         }
         let state = match () {
-            () if current == Some(header.key.get()) => TaskState::Running,
+            () if current == Some(header.key()) => TaskState::Running,
             () if entry.is_queued() => TaskState::Ready,
             () => TaskState::Waiting,
         };

@@ -39,58 +39,28 @@ pub(crate) trait Body {
 pub(crate) type AnyBody = Pin<Box<dyn Body>>;
 
 pin_project! {
-    /// A user's future that leaves its output where the task's handles find it.
-    pub(crate) struct Filled<F: Future> {
+    /// A user's future. Its output is left where the task's handles find it.
+    pub(crate) struct Filled<F> {
         #[pin]
         future: Option<F>,
-        join: Option<Rc<Join<F::Output>>>,
         gear: Gear,
     }
 }
 
-/// A future for a body to take over, and where its output goes.
-pub(crate) struct Fresh<F: Future> {
+/// A future for a body to take over.
+pub(crate) struct Fresh<F> {
     future: Option<F>,
-    join: Option<Rc<Join<F::Output>>>,
     values: Snapshot,
 }
 
-impl<F: Future> Fresh<F> {
+impl<F> Fresh<F> {
     /// In a copy of the current context.
-    pub(crate) fn new(future: F, join: Rc<Join<F::Output>>) -> Self {
-        Fresh { future: Some(future), join: Some(join), values: Snapshot::current() }
+    pub(crate) fn new(future: F) -> Self {
+        Fresh { future: Some(future), values: Snapshot::current() }
     }
 
     pub(crate) fn into_body(self) -> Filled<F> {
-        Filled { future: self.future, join: self.join, gear: Gear::new(self.values) }
-    }
-}
-
-impl<F: Future> Filled<F> {
-    /// Polls; an output is left and the join let go, while the future is still there.
-    #[inline(always)]
-    fn advance(
-        future: Pin<&mut Option<F>>,
-        to: &mut Option<Rc<Join<F::Output>>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<()> {
-        let (Some(future), Some(join)) = (future.as_pin_mut(), &*to) else {
-            return Poll::Ready(());
-        };
-        let value = ready!(future.poll(cx));
-        join.leave(value);
-        *to = None;
-        Poll::Ready(())
-    }
-}
-
-/// What a spawn hook is given to wrap.
-impl<F: Future> Future for Filled<F> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = self.project();
-        Self::advance(this.future, this.join, cx)
+        Filled { future: self.future, gear: Gear::new(self.values) }
     }
 }
 
@@ -98,7 +68,12 @@ impl<F: Future + 'static> Body for Filled<F> {
     fn step(self: Pin<&mut Self>, inner: &Inner, key: TaskKey, lent: &mut Lent<'_, '_>) -> Stepped {
         let mut this = self.project();
         this.gear.step(inner, key, lent.waker, |cx| {
-            ready!(Self::advance(this.future.as_mut(), this.join, cx));
+            let Some(future) = this.future.as_mut().as_pin_mut() else {
+                return Poll::Ready(Left::Nothing);
+            };
+            let value = ready!(future.poll(cx));
+            // While the future is still there.
+            inner.tasks.borrow().leave(key, value);
             this.future.set(None);
             Poll::Ready(Left::Nothing)
         })
@@ -113,22 +88,48 @@ impl<F: Future + 'static> Body for Filled<F> {
     }
 
     fn has_ended(&self) -> bool {
-        self.join.is_none()
+        self.future.is_none()
     }
 
     fn clear(self: Pin<&mut Self>) {
-        let mut this = self.project();
-        *this.join = None;
-        this.future.set(None);
+        self.project().future.set(None);
     }
 
     fn refill(self: Pin<&mut Self>, fresh: &mut dyn Any) -> bool {
         let Some(fresh) = fresh.downcast_mut::<Fresh<F>>() else { return false };
         let mut this = self.project();
         this.future.set(fresh.future.take());
-        *this.join = fresh.join.take();
         this.gear.values = std::mem::take(&mut fresh.values);
         true
+    }
+}
+
+pin_project! {
+    /// What a spawn hook is given to wrap: a user's future that leaves its output itself.
+    pub(crate) struct Leaving<F: Future> {
+        #[pin]
+        future: F,
+        join: Option<Rc<Join<F::Output>>>,
+    }
+}
+
+impl<F: Future> Leaving<F> {
+    pub(crate) fn new(future: F, join: Rc<Join<F::Output>>) -> Self {
+        Leaving { future, join: Some(join) }
+    }
+}
+
+impl<F: Future> Future for Leaving<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        if let Some(join) = &*this.join {
+            let value = ready!(this.future.poll(cx));
+            join.leave(value);
+            *this.join = None;
+        }
+        Poll::Ready(())
     }
 }
 

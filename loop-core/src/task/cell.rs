@@ -1,21 +1,21 @@
 //! The loop's side of its tasks: bodies, and which of them are queued.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::task::Waker;
 
 use slab::Slab;
 
 use super::body::{AnyBody, SpareBodies};
-use super::join::{AnyJoin, SpareJoins};
+use super::join::{AnyJoin, Join, SpareJoins};
 use super::state::{QUEUED, RUNNING};
 use super::waker::TaskWaker;
 use crate::cancel::SharedTree;
 use crate::inner::Inner;
 
-/// A task, by number: a slot in the table, and a serial, never zero, that tells the slot's tasks apart. The
-/// serial wraps after 2^32 tasks, and a waker kept that long may wake another task once: a spurious wake,
-/// which every future must bear.
+/// A task, by number: a slot in the table, and what the task's [id](super::join::Header::id) ends in, which is
+/// never zero and tells the slot's tasks apart. That wraps after 2^32 tasks, and a waker kept that long may wake
+/// another task once: a spurious wake, which every future must bear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskKey(NonZeroU64);
 
@@ -23,8 +23,12 @@ impl TaskKey {
     /// No task's: there are never so many at once.
     pub(crate) const NONE: TaskKey = TaskKey(NonZeroU64::MAX);
 
-    fn new(index: u32, serial: NonZeroU32) -> Self {
-        Self::from_bits(u64::from(serial.get()) << 32 | u64::from(index))
+    pub(super) fn new(index: u32, id: u64) -> Self {
+        Self::from_bits(id << 32 | u64::from(index))
+    }
+
+    fn serial(self) -> u32 {
+        (self.to_bits() >> 32) as u32
     }
 
     fn index(self) -> usize {
@@ -41,7 +45,7 @@ impl TaskKey {
 }
 
 pub(crate) struct Entry {
-    pub(crate) key: TaskKey,
+    serial: u32,
     pub(crate) state: u8,
     /// `None` during a step.
     pub(crate) body: Option<AnyBody>,
@@ -53,7 +57,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// Its waker, between its steps, if it has one; see [`give_wakers`].
     pub(crate) fn waker(&self) -> Option<&Waker> {
-        Some(self.body.as_ref()?.gear().waker.as_ref()?.waker())
+        self.body.as_ref()?.gear().waker.as_ref()
     }
 
     /// Whether its next step is in the ready queue.
@@ -65,30 +69,50 @@ impl Entry {
 #[derive(Default)]
 pub(crate) struct TaskTable {
     entries: Slab<Entry>,
-    /// Of the task that was added last.
-    serial: Option<NonZeroU32>,
     pub(crate) bodies: SpareBodies,
     pub(crate) joins: SpareJoins,
 }
 
 impl TaskTable {
-    /// Adds an entry; `make` gets the key it will have.
-    pub(crate) fn insert(&mut self, make: impl FnOnce(TaskKey) -> Entry) -> TaskKey {
+    /// Adds the task with this id; where it is.
+    #[inline(never)]
+    pub(super) fn insert(
+        &mut self,
+        id: u64,
+        state: u8,
+        body: AnyBody,
+        join: Rc<dyn AnyJoin>,
+    ) -> u32 {
+        if self.entries.len() == self.entries.capacity() {
+            self.grow();
+        }
         let vacant = self.entries.vacant_entry();
         let index = u32::try_from(vacant.key()).expect("more than 2^32 tasks at once");
-        let serial = self.serial.and_then(|last| last.checked_add(1)).unwrap_or(NonZeroU32::MIN);
-        self.serial = Some(serial);
-        let key = TaskKey::new(index, serial);
-        vacant.insert(make(key));
-        key
+        vacant.insert(Entry { serial: id as u32, state, body: Some(body), tree: None, join });
+        index
+    }
+
+    /// A large table grows by a quarter: what is not used of it is memory too.
+    #[cold]
+    fn grow(&mut self) {
+        let slots = self.entries.len();
+        self.entries.reserve_exact(if slots < 1_024 { slots.max(4) } else { slots / 4 });
     }
 
     pub(crate) fn get(&self, key: TaskKey) -> Option<&Entry> {
-        self.entries.get(key.index()).filter(|entry| entry.key == key)
+        self.entries.get(key.index()).filter(|entry| entry.serial == key.serial())
     }
 
     pub(crate) fn get_mut(&mut self, key: TaskKey) -> Option<&mut Entry> {
-        self.entries.get_mut(key.index()).filter(|entry| entry.key == key)
+        self.entries.get_mut(key.index()).filter(|entry| entry.serial == key.serial())
+    }
+
+    /// The body of a task leaves its output.
+    #[inline(always)]
+    pub(super) fn leave<T: 'static>(&self, key: TaskKey, value: T) {
+        let join = self.get(key).map(|entry| entry.join.as_any());
+        let join = join.and_then(|join| join.downcast_ref::<Join<T>>());
+        join.expect("a task has one output, and leaves the table after it").leave(value);
     }
 
     /// Begins a step: the state that it ends, and the body. The task is RUNNING from here on.
@@ -124,17 +148,17 @@ impl TaskTable {
 
     /// The task in a slot, for closing.
     pub(crate) fn key_at(&self, slot: usize) -> Option<TaskKey> {
-        Some(self.entries.get(slot)?.key)
+        Some(self.entries.get(slot)?.join.header().key())
     }
 }
 
 /// Gives each task that is between its steps a waker, to be known by. O(n).
 pub(crate) fn give_wakers(inner: &Inner) {
     for entry in inner.tasks.borrow_mut().iter_mut() {
-        let key = entry.key;
+        let key = entry.join.header().key();
         if let Some(body) = &mut entry.body {
             let waker = &mut body.as_mut().gear_mut().waker;
-            waker.get_or_insert_with(|| TaskWaker::new(inner.inbox.clone(), key));
+            waker.get_or_insert_with(|| TaskWaker::new(inner.inbox.clone(), key).into_waker());
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use loop_handle::Snapshot;
 
 use super::cell::TaskKey;
+use super::running::Running;
 use super::waker::TaskWaker;
 use crate::inner::Inner;
 
@@ -31,7 +32,7 @@ pub(crate) enum Left {
 
 pub(crate) struct Gear {
     /// The task's own, once somebody has kept a clone of the one that its step was lent.
-    pub(super) waker: Option<TaskWaker>,
+    pub(super) waker: Option<Waker>,
     /// The task's context between its steps.
     pub(super) values: Snapshot,
 }
@@ -71,34 +72,24 @@ impl Gear {
         let Gear { waker: own, values } = self;
         let waker = match own {
             Some(own) => &*own,
-            None => &*lent.get_or_insert_with(|| new_waker(inner, key)),
+            None => lent.get_or_insert_with(|| new_waker(inner, key)).aim(key),
         };
-        waker.aim(key);
-        let running = waker.run(key);
-        let mut context = Context::from_waker(waker.waker());
+        let running = Running::enter(waker.data(), key);
+        let mut context = Context::from_waker(waker);
         let result = values.run_keeping(|| poll(&mut context));
         let woken = running.leave();
-        if waker.is_kept() == own.is_none() {
-            change_hands(own, lent);
+        if own.is_none() && lent.as_ref().is_some_and(TaskWaker::is_kept) {
+            // It stays with the task.
+            *own = lent.take().map(TaskWaker::into_waker);
         }
         (result, woken)
     }
 
-    /// The task is over: its context. A waker that somebody holds stays with the task, for good.
+    /// The task is over: its context.
     #[inline]
     pub(super) fn take_values(&mut self) -> Snapshot {
         self.waker = None;
         std::mem::take(&mut self.values)
-    }
-}
-
-/// A waker that was lent stays with the task if somebody keeps it, and the task's own is lent to others when
-/// nobody does any more.
-#[cold]
-fn change_hands(own: &mut Option<TaskWaker>, lent: &mut Option<TaskWaker>) {
-    match own.take() {
-        Some(left) => *lent = Some(left),
-        None => *own = lent.take(),
     }
 }
 

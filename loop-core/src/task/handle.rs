@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use loop_handle::{Handle, Outcome as CallbackOutcome};
 
-use super::join::{Join, Outcome};
+use super::join::Join;
 use super::state::{CANCELLED, DONE, POLLED, TAKEN, UNHANDLED};
 use super::task_ref::{TaskRef, fmt_task, report_panic};
 use crate::error::TaskError;
@@ -98,7 +98,7 @@ impl<T: 'static> Task<T> {
 
     /// Removes a done callback that is not queued yet; whether it did.
     pub fn remove_done_callback(&self, id: CallbackId) -> bool {
-        self.join.header.waiters.remove_callback(id)
+        self.join.header.waiters().remove_callback(id)
     }
 
     /// Lets the task run on by itself, also if it was awaited before.
@@ -141,7 +141,7 @@ impl<T: 'static> Drop for Task<T> {
         let header = &self.join.header;
         if !header.has(DONE) {
             if let Some(waiter) = self.waiter {
-                header.waiters.deregister(waiter);
+                header.waiters().deregister(waiter);
             }
             if header.has(POLLED) && !header.has(UNHANDLED) {
                 header.request(None);
@@ -151,7 +151,7 @@ impl<T: 'static> Drop for Task<T> {
         }
         if !header.has(TAKEN) {
             match self.join.take_unread() {
-                Outcome::Failed(TaskError::Panicked(panic)) => {
+                Some(Err(TaskError::Panicked(panic))) => {
                     report_panic(self.join.clone(), panic);
                 }
                 unread => drop(unread),

@@ -11,7 +11,7 @@ use loop_handle::Handle;
 
 use super::cell::TaskKey;
 use super::request::Requests;
-use super::state::{CANCELLED, DONE, IGNORED, LEFT, ROOT, TAKEN, UNHANDLED};
+use super::state::{CANCELLED, DONE, IGNORED, LEFT, ROOT, TAKEN, UNHANDLED, WAITED};
 use super::task_ref::report_panic;
 use crate::error::TaskError;
 use crate::guard;
@@ -19,18 +19,27 @@ use crate::inner::Inner;
 use crate::loop_ref::LoopRef;
 use crate::waiters::{CallbackId, Waiters};
 
-/// Numbers default names, process-wide (B-TASK-06).
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+/// Numbers default names, process-wide (B-TASK-06). The part that a [`TaskKey`] has of it is never zero.
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    loop {
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        if id as u32 != 0 {
+            return id;
+        }
+    }
+}
 
 /// The part that does not depend on the output's type.
 pub(crate) struct Header {
     pub(crate) id: u64,
-    pub(crate) key: Cell<TaskKey>,
+    /// Its slot in the task table.
+    pub(super) index: Cell<u32>,
     pub(crate) home: Weak<Inner>,
     pub(crate) site: &'static Location<'static>,
-    flags: Cell<u8>,
+    flags: Cell<u16>,
     seldom: OnceCell<Box<Seldom>>,
-    pub(crate) waiters: Waiters,
+    waiters: Waiters,
 }
 
 /// What few tasks have.
@@ -38,13 +47,15 @@ pub(crate) struct Header {
 pub(crate) struct Seldom {
     name: RefCell<Option<Rc<str>>>,
     pub(crate) requests: Requests,
+    /// Why there is no value.
+    error: Cell<Option<TaskError>>,
 }
 
 impl Seldom {
     fn named(name: Option<Rc<str>>) -> OnceCell<Box<Seldom>> {
         let seldom = OnceCell::new();
         if name.is_some() {
-            let named = Seldom { name: RefCell::new(name), requests: Requests::default() };
+            let named = Seldom { name: RefCell::new(name), ..Seldom::default() };
             // It is empty, so this succeeds.
             _ = seldom.set(Box::new(named));
         }
@@ -57,11 +68,11 @@ impl Header {
         inner: &Rc<Inner>,
         site: &'static Location<'static>,
         name: Option<Rc<str>>,
-        flags: u8,
+        flags: u16,
     ) -> Self {
         Header {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            key: Cell::new(TaskKey::NONE),
+            id: next_id(),
+            index: Cell::new(u32::MAX),
             home: Rc::downgrade(inner),
             site,
             flags: Cell::new(flags),
@@ -72,13 +83,18 @@ impl Header {
 
     /// Makes the header of a task that has ended, of the same loop, that of a new one.
     fn renew(&mut self, site: &'static Location<'static>, name: Option<Rc<str>>) {
-        self.id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        self.id = next_id();
         self.site = site;
         self.flags = Cell::new(0);
         self.seldom = Seldom::named(name);
     }
 
-    /// Name and requests, if the task has had any.
+    /// What the task is known by in its loop. Before it is in the table, this is no task's.
+    pub(crate) fn key(&self) -> TaskKey {
+        TaskKey::new(self.index.get(), self.id)
+    }
+
+    /// What few tasks have, if this one has any of it.
     pub(crate) fn seldom(&self) -> Option<&Seldom> {
         self.seldom.get().map(|seldom| &**seldom)
     }
@@ -89,11 +105,11 @@ impl Header {
     }
 
     /// Whether it has any of these.
-    pub(crate) fn has(&self, flags: u8) -> bool {
+    pub(crate) fn has(&self, flags: u16) -> bool {
         self.flags.get() & flags != 0
     }
 
-    pub(crate) fn set(&self, flag: u8) {
+    pub(crate) fn set(&self, flag: u16) {
         self.flags.set(self.flags.get() | flag);
     }
 
@@ -111,17 +127,32 @@ impl Header {
         *self.make_seldom().name.borrow_mut() = Some(Rc::from(name));
     }
 
+    /// Where those who wait for the end are noted.
+    pub(super) fn to_be_told(&self) -> &Waiters {
+        self.set(WAITED);
+        &self.waiters
+    }
+
+    /// Those who wait for the end.
+    pub(crate) fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+
     /// Queues a callback for the end, or at once if the end has come.
     pub(crate) fn add_callback(&self, handle: Handle) -> CallbackId {
-        let id = self.waiters.add_callback(handle);
+        let id = self.to_be_told().add_callback(handle);
         if self.has(DONE) {
             self.complete();
         }
         id
     }
 
+    fn take_error(&self) -> Option<TaskError> {
+        self.seldom()?.error.take()
+    }
+
     fn complete(&self) {
-        if self.waiters.is_empty() {
+        if !self.has(WAITED) {
             return;
         }
         let lp = self.home.upgrade();
@@ -133,6 +164,8 @@ impl Header {
 pub(crate) trait AnyJoin {
     fn header(&self) -> &Header;
 
+    fn as_any(&self) -> &dyn Any;
+
     fn into_any(self: Rc<Self>) -> Rc<dyn Any>;
 
     /// Ends the task: with `error`, or with the value that its body left. Called once, after the body
@@ -140,10 +173,11 @@ pub(crate) trait AnyJoin {
     fn end(self: Rc<Self>, lp: &LoopRef, error: Option<TaskError>);
 }
 
-pub(crate) enum Outcome<T> {
+enum Outcome<T> {
     Pending,
     Value(T),
-    Failed(TaskError),
+    /// The header has the error.
+    Failed,
     Taken,
 }
 
@@ -164,18 +198,37 @@ impl<T> Join<T> {
         self.header.set(LEFT);
     }
 
+    /// The task has failed. What it has left all the same, for the caller to drop.
+    #[must_use]
+    fn fail(&self, error: TaskError) -> Outcome<T> {
+        self.header.make_seldom().error.set(Some(error));
+        self.outcome.replace(Outcome::Failed)
+    }
+
     /// Takes what nobody has read.
     #[inline]
-    pub(crate) fn take_unread(&self) -> Outcome<T> {
+    pub(crate) fn take_unread(&self) -> Option<Result<T, TaskError>> {
         self.header.set(TAKEN);
-        self.outcome.replace(Outcome::Taken)
+        match self.outcome.replace(Outcome::Taken) {
+            Outcome::Value(value) => Some(Ok(value)),
+            Outcome::Failed => self.header.take_error().map(Err),
+            Outcome::Pending | Outcome::Taken => None,
+        }
     }
 
     /// Looks at the outcome, with no user code.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&Outcome<T>) -> R) -> R {
+    pub(crate) fn look<R>(&self, look: impl FnOnce(Option<Result<&T, &TaskError>>) -> R) -> R {
         let outcome = self.outcome.replace(Outcome::Taken);
-        let seen = look(&outcome);
+        let error = self.header.take_error();
+        let seen = look(match &outcome {
+            Outcome::Value(value) => Some(Ok(value)),
+            Outcome::Failed => error.as_ref().map(Err),
+            Outcome::Pending | Outcome::Taken => None,
+        });
         self.outcome.set(outcome);
+        if let Some(error) = error {
+            self.header.make_seldom().error.set(Some(error));
+        }
         seen
     }
 
@@ -191,11 +244,7 @@ impl<T> Join<T> {
         if !self.header.has(DONE) {
             return None;
         }
-        match self.take_unread() {
-            Outcome::Value(value) => Some(Ok(value)),
-            Outcome::Failed(error) => Some(Err(error)),
-            Outcome::Pending | Outcome::Taken => None,
-        }
+        self.take_unread()
     }
 }
 
@@ -245,6 +294,10 @@ impl<T: 'static> AnyJoin for Join<T> {
         &self.header
     }
 
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
     fn into_any(self: Rc<Self>) -> Rc<dyn Any> {
         self
     }
@@ -255,14 +308,14 @@ impl<T: 'static> AnyJoin for Join<T> {
                 self.header.set(CANCELLED);
             }
             // A body that was cancelled in its last step may have left a value.
-            let left = self.outcome.replace(Outcome::Failed(error));
+            let left = self.fail(error);
             guard::discard(lp, left);
         }
         self.header.set(DONE);
         self.header.complete();
         if self.header.has(UNHANDLED) {
             match self.take_unread() {
-                Outcome::Failed(TaskError::Panicked(panic)) if !self.header.has(IGNORED) => {
+                Some(Err(TaskError::Panicked(panic))) if !self.header.has(IGNORED) => {
                     report_panic(self, panic);
                 }
                 unread => guard::discard(lp, unread),

@@ -9,7 +9,7 @@ use loop_handle::Handle;
 
 use super::cell::TaskKey;
 use super::handle::Task;
-use super::join::{Header, Outcome};
+use super::join::Header;
 use super::running::running_task;
 use super::state::{DONE, IGNORED, POLLED};
 use crate::current;
@@ -23,14 +23,14 @@ impl Header {
         if !ptr::eq(&*running, self.home.as_ptr()) {
             return Some(TaskError::WrongLoop);
         }
-        let itself = running_task(running.id) == Some(self.key.get());
+        let itself = running_task(running.id) == Some(self.key());
         itself.then_some(TaskError::AwaitsItself)
     }
 
     /// Has `waker` woken at the end; see [`Waiters::register`](crate::waiters::Waiters::register).
     pub(super) fn register(&self, waiter: &mut Option<u64>, waker: &Waker) {
         let home = current::running_is(self.home.as_ptr()).unwrap_or(0);
-        self.waiters.register(home, waiter, waker);
+        self.to_be_told().register(home, waiter, waker);
     }
 }
 
@@ -42,11 +42,11 @@ impl<T: 'static> Task<T> {
             finished.add(number, None);
             return None;
         }
-        Some(self.join.header.waiters.add_member(finished.clone(), number))
+        Some(self.join.header.to_be_told().add_member(finished.clone(), number))
     }
 
     pub(crate) fn leave(&self, place: u64) {
-        self.join.header.waiters.deregister(place);
+        self.join.header.waiters().deregister(place);
     }
 
     /// As [`Header::refuse_awaiting`]; a task that has ended can be awaited anywhere.
@@ -79,7 +79,7 @@ impl<T: 'static> Task<T> {
     }
 
     pub(crate) fn key(&self) -> TaskKey {
-        self.join.header.key.get()
+        self.join.header.key()
     }
 
     /// Whether the task has ended with a panic, with its loop, or with a value that `is_err` says is an
@@ -87,9 +87,9 @@ impl<T: 'static> Task<T> {
     pub(crate) fn has_failed(&self, is_err: fn(&T) -> bool) -> bool {
         self.join.header.has(DONE)
             && self.join.look(|outcome| match outcome {
-                Outcome::Value(value) => is_err(value),
-                Outcome::Failed(error) => !error.is_cancelled(),
-                Outcome::Pending | Outcome::Taken => false,
+                Some(Ok(value)) => is_err(value),
+                Some(Err(error)) => !error.is_cancelled(),
+                None => false,
             })
     }
 }

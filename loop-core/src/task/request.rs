@@ -72,7 +72,7 @@ impl Header {
 
     fn attend(&self) {
         if let Some(inner) = self.home.upgrade() {
-            step::attend(&inner, self.key.get());
+            step::attend(&inner, self.key());
         }
     }
 

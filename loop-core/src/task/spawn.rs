@@ -4,8 +4,8 @@ use std::future::Future;
 use std::panic::Location;
 use std::rc::Rc;
 
-use super::body::{AnyBody, Fresh, Hooked, RootBody};
-use super::cell::{Entry, TaskKey};
+use super::body::{AnyBody, Fresh, Hooked, Leaving, RootBody};
+use super::cell::TaskKey;
 use super::handle::Task;
 use super::join::{AnyJoin, Header, Join};
 use super::running;
@@ -53,28 +53,26 @@ impl LoopRef {
         let body = match self.spawn_hook() {
             Some(hook) => {
                 let task = TaskRef { join: join.clone() };
-                let body = Fresh::new(future, join.clone()).into_body();
+                let body = Leaving::new(future, join.clone());
                 let body = hook.wrap(&task, Box::pin(body));
                 eager = eager.or_else(|| Some(hook.eager(&task)));
                 Box::pin(Hooked::new(body)) as AnyBody
             }
-            None => self.body(future, &join),
+            None => self.body(future),
         };
         if eager == Some(true) && self.is_current() {
-            let key = self.insert_task(join.clone(), body, 0);
-            join.header.key.set(key);
+            let key = self.insert_task(&join, body, 0);
             self.start_eagerly(key);
         } else {
-            let key = self.insert_task(join.clone(), body, QUEUED);
-            join.header.key.set(key);
+            let key = self.insert_task(&join, body, QUEUED);
             self.inner.ready.push_task(key);
         }
         Task::new(join)
     }
 
-    fn body<F: Future + 'static>(&self, future: F, join: &Rc<Join<F::Output>>) -> AnyBody {
+    fn body<F: Future + 'static>(&self, future: F) -> AnyBody {
         let spare = self.inner.tasks.borrow_mut().bodies.pop();
-        let mut fresh = Fresh::new(future, join.clone());
+        let mut fresh = Fresh::new(future);
         if let Some(mut body) = spare {
             if body.as_mut().refill(&mut fresh) {
                 return body;
@@ -95,11 +93,11 @@ impl LoopRef {
         current::running().is_some_and(|running| running.id == self.inner.id)
     }
 
-    /// The header of `join` is to get the key.
-    fn insert_task(&self, join: Rc<dyn AnyJoin>, body: AnyBody, state: u8) -> TaskKey {
-        let body = Some(body);
-        let entry = |key| Entry { key, state, body, tree: None, join };
-        self.inner.tasks.borrow_mut().insert(entry)
+    fn insert_task<T: 'static>(&self, join: &Rc<Join<T>>, body: AnyBody, state: u8) -> TaskKey {
+        let header = &join.header;
+        let index = self.inner.tasks.borrow_mut().insert(header.id, state, body, join.clone());
+        header.index.set(index);
+        header.key()
     }
 }
 
@@ -107,8 +105,7 @@ impl LoopRef {
 pub(crate) fn add_root(lp: &LoopRef, site: &'static Location<'static>) -> TaskKey {
     let header = Header::new(&lp.inner, site, None, ROOT | UNHANDLED);
     let join = Rc::new(Join::<()>::new(header));
-    let key = lp.insert_task(join.clone(), Box::pin(RootBody::new()), QUEUED);
-    join.header.key.set(key);
+    let key = lp.insert_task(&join, Box::pin(RootBody::new()), QUEUED);
     lp.inner.ready.push_task(key);
     key
 }

@@ -20,6 +20,7 @@
 //! | `POLLED` | somebody awaited the handle | never |
 //! | `UNHANDLED` | no handle is left to read the outcome | never |
 //! | `IGNORED` | nobody is to be told how it fails | never |
+//! | `WAITED` | somebody waits for the end, or has waited | never |
 //! | `ROOT` | it is the future of a `run_until_complete` | never |
 
 pub(crate) const QUEUED: u8 = 1 << 0;
@@ -27,11 +28,12 @@ pub(crate) const RUNNING: u8 = 1 << 1;
 pub(crate) const WOKEN: u8 = 1 << 2;
 pub(crate) const ATTEND: u8 = 1 << 3;
 
-pub(crate) const DONE: u8 = 1 << 0;
-pub(crate) const CANCELLED: u8 = 1 << 1;
-pub(crate) const LEFT: u8 = 1 << 2;
-pub(crate) const POLLED: u8 = 1 << 3;
-pub(crate) const UNHANDLED: u8 = 1 << 4;
-pub(crate) const ROOT: u8 = 1 << 5;
-pub(crate) const IGNORED: u8 = 1 << 6;
-pub(crate) const TAKEN: u8 = 1 << 7;
+pub(crate) const DONE: u16 = 1 << 0;
+pub(crate) const CANCELLED: u16 = 1 << 1;
+pub(crate) const LEFT: u16 = 1 << 2;
+pub(crate) const POLLED: u16 = 1 << 3;
+pub(crate) const UNHANDLED: u16 = 1 << 4;
+pub(crate) const ROOT: u16 = 1 << 5;
+pub(crate) const IGNORED: u16 = 1 << 6;
+pub(crate) const TAKEN: u16 = 1 << 7;
+pub(crate) const WAITED: u16 = 1 << 8;

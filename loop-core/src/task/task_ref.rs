@@ -61,7 +61,7 @@ impl TaskRef {
         let header = self.join.header();
         let values = header.home.upgrade().and_then(|inner| {
             let tasks = inner.tasks.borrow();
-            let body = tasks.get(header.key.get())?.body.as_ref()?;
+            let body = tasks.get(header.key())?.body.as_ref()?;
             Some(body.gear().values.clone())
         });
         match values {

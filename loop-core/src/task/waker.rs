@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{RawWakerVTable, Wake, Waker};
 
 use super::cell::TaskKey;
-use super::running::{self, Running};
+use super::running;
 use super::step::schedule;
 use crate::current;
 use crate::inbox::{Inbox, Message};
@@ -77,7 +77,7 @@ pub(super) fn is_ours(waker: &Waker) -> bool {
     VTABLE.get().is_some_and(|vtable| ptr::eq(*vtable, waker.vtable()))
 }
 
-/// A waker and a second reference to what it points to, to see whether anybody else holds one.
+/// A waker to be lent, and a second reference to what it points to, to see whether anybody else holds one.
 pub(crate) struct TaskWaker {
     target: Arc<Target>,
     waker: Waker,
@@ -95,25 +95,21 @@ impl TaskWaker {
         TaskWaker { waker, target }
     }
 
-    pub(crate) fn waker(&self) -> &Waker {
-        &self.waker
-    }
-
-    /// Makes its task the running one.
-    #[inline]
-    pub(super) fn run(&self, key: TaskKey) -> Running {
-        Running::enter(Arc::as_ptr(&self.target).cast(), key)
-    }
-
     /// Whether somebody keeps a clone. If nobody does, nobody can make one meanwhile.
     pub(crate) fn is_kept(&self) -> bool {
         Arc::strong_count(&self.target) > 2
     }
 
-    /// Points it at the task that is to have a step with it: another than before only if nobody keeps it.
+    /// Points it at the task that is to have a step with it. Nobody keeps it.
     #[inline]
-    pub(crate) fn aim(&self, key: TaskKey) {
-        debug_assert!(!self.is_kept() || self.target.key() == key, "its task has kept it");
+    pub(super) fn aim(&self, key: TaskKey) -> &Waker {
+        debug_assert!(!self.is_kept(), "a task has kept it");
         self.target.key.store(key.to_bits(), Ordering::Relaxed);
+        &self.waker
+    }
+
+    /// For the task that it points at to have for good.
+    pub(super) fn into_waker(self) -> Waker {
+        self.waker
     }
 }

@@ -69,7 +69,7 @@ impl Future for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter.take() {
-            self.join.header().waiters.deregister(waiter);
+            self.join.header().waiters().deregister(waiter);
         }
     }
 }
