@@ -36,6 +36,13 @@ impl<W: Copy> Bucket<W> {
         self.tail.push(entry);
     }
 
+    /// Takes the last entry out if it is the slot's.
+    pub(crate) fn pop_if(&mut self, slot: u32) -> bool {
+        let last = matches!(self.tail.last(), Some(entry) if entry.slot == slot);
+        self.tail.truncate(self.tail.len() - usize::from(last));
+        last
+    }
+
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {

@@ -24,11 +24,11 @@ const RUN: usize = 128;
 /// What is added at or before `base` later on goes to `early`. An entry on its way down is brought up
 /// to date: one that died goes no further, and one that was put off goes back up.
 ///
-/// The last entry to come waits outside until another comes or somebody looks, for many a timer is
-/// cancelled before that: then nothing is left of it.
+/// Many a timer is cancelled before another one comes. While its entry is the last of its bucket it is
+/// taken out with it, and nothing is left.
 pub(crate) struct Ladder<W> {
-    /// The last entry of its slot, live or not: no other has come for any slot since.
-    newest: Option<Entry<W>>,
+    /// The slot of the entry that came last, and the bucket it went to. It may have moved on since.
+    newest: (u32, usize),
     /// The latest first.
     run: Vec<Entry<W>>,
     early: BinaryHeap<Entry<W>>,
@@ -49,7 +49,7 @@ pub(crate) struct Ladder<W> {
 impl<W: Deadline> Ladder<W> {
     pub(crate) fn new() -> Ladder<W> {
         Ladder {
-            newest: None,
+            newest: (u32::MAX, 0),
             run: Vec::new(),
             early: BinaryHeap::new(),
             buckets: Vec::new(),
@@ -69,36 +69,33 @@ impl<W: Deadline> Ladder<W> {
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry<W>) {
         self.len += 1;
-        if let Some(before) = self.newest.replace(entry) {
-            self.file(before);
-        }
-    }
-
-    /// The last entry of a slot is dead: takes it out if that costs nothing.
-    #[inline]
-    pub(crate) fn withdraw(&mut self, slot: u32) {
-        if matches!(self.newest, Some(newest) if newest.slot == slot) {
-            self.newest = None;
-            self.len -= 1;
-        }
-    }
-
-    /// The newest entry goes where it belongs.
-    #[inline]
-    fn settle(&mut self) {
-        if let Some(newest) = self.newest.take() {
-            self.file(newest);
-        }
-    }
-
-    #[inline]
-    fn file(&mut self, entry: Entry<W>) {
         let origin = *self.origin.get_or_insert(entry.when);
         let tick = entry.when.ticks(origin);
         if tick > self.base {
-            self.place(tick, entry);
+            self.newest = (entry.slot, self.place(tick, entry));
         } else {
             self.overtake(entry);
+        }
+    }
+
+    /// All entries of a slot are dead: takes the last one out if that costs nothing.
+    #[inline]
+    pub(crate) fn withdraw(&mut self, slot: u32) {
+        if self.newest.0 == slot {
+            self.withdraw_newest();
+        }
+    }
+
+    #[inline(never)]
+    fn withdraw_newest(&mut self) {
+        let (slot, index) = self.newest;
+        if let Some(bucket) = self.buckets.get_mut(index) {
+            if bucket.pop_if(slot) {
+                self.len -= 1;
+                if bucket.is_empty() {
+                    self.occupied[index / DIGITS] &= !(1 << (index % DIGITS));
+                }
+            }
         }
     }
 
@@ -118,7 +115,6 @@ impl<W: Deadline> Ladder<W> {
         if self.len == 0 {
             return None;
         }
-        self.settle();
         if self.run.is_empty() && self.early.is_empty() {
             self.refill(update);
         }
@@ -131,9 +127,6 @@ impl<W: Deadline> Ladder<W> {
     /// True if nothing is due by `now`, as far as that can be told without moving `base`: a look
     /// ahead in vain must not make later insertions overtake.
     pub(crate) fn is_quiet(&self, now: W) -> bool {
-        if matches!(self.newest, Some(newest) if newest.when <= now) {
-            return false;
-        }
         let origin = match self.origin {
             Some(origin) if self.run.is_empty() && self.early.is_empty() => origin,
             _ => return false,
@@ -161,8 +154,9 @@ impl<W: Deadline> Ladder<W> {
         self.len -= usize::from(popped.is_some());
     }
 
+    /// The bucket that it goes to.
     #[inline(always)]
-    fn place(&mut self, tick: u64, entry: Entry<W>) {
+    fn place(&mut self, tick: u64, entry: Entry<W>) -> usize {
         let rung = (63 - (tick ^ self.base).leading_zeros()) / BITS;
         let digit = (tick >> (rung * BITS)) as usize % DIGITS;
         let index = rung as usize * DIGITS + digit;
@@ -171,6 +165,7 @@ impl<W: Deadline> Ladder<W> {
         }
         self.occupied[rung as usize] |= 1 << digit;
         self.buckets[index].push(entry);
+        index
     }
 
     #[cold]
@@ -227,7 +222,7 @@ impl<W: Deadline> Ladder<W> {
         let later = self.run.partition_point(|entry| tick(entry) > base);
         for entry in self.run.drain(..later).collect::<Vec<_>>() {
             match tick(&entry) {
-                tick if tick > base => self.place(tick, entry),
+                tick if tick > base => _ = self.place(tick, entry),
                 // Of a `Deadline` whose ticks do not follow its order.
                 _ => self.early.push(entry),
             }
@@ -294,7 +289,6 @@ impl<W: Deadline> Ladder<W> {
     }
 
     fn retain_near(&mut self, mut keep: impl FnMut(&mut Entry<W>) -> bool) -> usize {
-        self.settle();
         let seen = self.run.len() + self.early.len();
         let mut early = mem::take(&mut self.early).into_vec();
         sift(&mut early, &mut keep);
@@ -314,7 +308,6 @@ impl<W: Deadline> Ladder<W> {
     pub(crate) fn take(&mut self) -> vec::IntoIter<Entry<W>> {
         let mut all = mem::take(&mut self.early).into_vec();
         all.append(&mut self.run);
-        all.extend(self.newest.take());
         self.buckets.iter_mut().for_each(|bucket| bucket.append_to(&mut all));
         self.occupied = [0; RUNGS];
         self.overtaken = 0;

@@ -1,5 +1,5 @@
-//! The timer that was added last: cancelled before another comes or anybody looks, it leaves nothing
-//! behind. In all else it must not differ from the others.
+//! The timer that was added last: cancelled before another comes, it leaves nothing behind, unless it is
+//! in the order of the nearest already. In all else it must not differ from the others.
 
 use loop_timer::{PurgePolicy, TimerHeap};
 
@@ -25,14 +25,42 @@ fn cancelled_before_another_comes_it_leaves_nothing() {
 }
 
 #[test]
-fn cancelled_after_a_look_it_leaves_an_entry() {
+fn cancelled_after_a_look_at_another_it_leaves_nothing() {
     let mut heap = TimerHeap::new();
     heap.insert(1, 1);
     let key = heap.insert(2, 2);
     assert_eq!(heap.next_deadline(), Some(1));
     heap.cancel(key);
+    assert_eq!(heap.statistics().cancelled, 0);
+}
+
+#[test]
+fn cancelled_in_the_order_of_the_nearest_it_leaves_an_entry() {
+    let mut heap = TimerHeap::new();
+    heap.insert(5, 5);
+    let key = heap.insert(5, 6);
+    assert_eq!(heap.next_deadline(), Some(5));
+    heap.cancel(key);
     assert_eq!(heap.statistics().cancelled, 1);
-    assert_eq!(heap.purge(), 1);
+    let key = heap.insert(3, 3);
+    heap.cancel(key);
+    assert_eq!(heap.statistics().cancelled, 2, "it came before what had been looked at");
+    assert_eq!(heap.purge(), 2);
+}
+
+#[test]
+fn the_last_of_many_blocks_goes_and_the_others_stay() {
+    let mut heap = TimerHeap::with_policy(PurgePolicy::Never);
+    let keys: Vec<_> = (0..600).map(|value| heap.insert(1 << 40, value)).collect();
+    // As many as are left in the block that is being filled, and one more.
+    for value in (512..600).rev() {
+        let key = heap.insert(1 << 40, 1_000);
+        assert_eq!(heap.cancel(key), Some(1_000));
+        assert_eq!(heap.cancel(keys[value as usize]), Some(value));
+        assert_eq!(entries(&heap), 600);
+    }
+    let order: Vec<u32> = heap.drain().map(|due| due.2).collect();
+    assert_eq!(order, (0..512).collect::<Vec<_>>());
 }
 
 #[test]
