@@ -7,7 +7,7 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use loop_bench::{Contest, Lap, Plan, Subject, Workload};
 
-const PLAN: Plan = Plan { quick: true, seed: 1 };
+const PLAN: Plan = Plan::quick(1);
 /// In the order of [`Workload::ALL`], for some slow what comes after them.
 const FAMILIES: [&str; 8] =
     ["handles", "ready", "sleep", "timers", "tasks", "dispatch", "selectors", "wake"];

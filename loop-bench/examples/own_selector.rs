@@ -71,7 +71,7 @@ impl Selector for Counting {
 }
 
 fn main() {
-    let plan = Plan { quick: true, seed: 1 };
+    let plan = Plan::quick(1);
     let mut rng = Rng::new(plan.seed);
     let counts = Rc::new(Counts::default());
     let shared = Rc::clone(&counts);

@@ -16,7 +16,7 @@ use crate::workload::{Guest, selector_contests};
 /// use loop_bench::{Plan, Rng, bench_selector, contest_lines};
 /// use loop_selector::PollSelector as MySelector;
 ///
-/// let plan = Plan { quick: true, seed: 1 };
+/// let plan = Plan::quick(1);
 /// let bench = bench_selector("mine", || MySelector::new());
 /// // `bench.run(&plan)` runs all there is; here, a change of interest among ten sockets.
 /// for contest in bench.contests(&plan) {

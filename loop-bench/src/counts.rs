@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn rounds_alone_say_their_operations_and_memory() {
-        let plan = Plan { quick: true, seed: 1 };
+        let plan = Plan::quick(1);
         let told = rounds_alone("handles/once", "batch=1000", "std", 2, &plan).unwrap();
         let alone = Alone::parse(&told).unwrap();
         assert_eq!(alone.ops, 100_000);

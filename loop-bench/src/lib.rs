@@ -22,7 +22,7 @@
 //!     Subject::new("iterator", sum_to(1_000, |n| (1..=n).sum())),
 //!     Subject::new("fold", sum_to(1_000, |n| (1..=n).fold(0, |sum, x| sum + x))),
 //! ];
-//! let plan = Plan { quick: true, seed: 1 };
+//! let plan = Plan::quick(1);
 //! let outcome =
 //!     Contest::new("sums/linear", &[("n", 1_000)], subjects).run(&plan, &mut Rng::new(plan.seed));
 //! assert!(outcome.wrong.is_empty());

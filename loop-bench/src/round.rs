@@ -10,12 +10,33 @@ pub struct Plan {
     pub quick: bool,
     /// Decides the data and the order of the subjects.
     pub seed: u64,
+    rounds: usize,
 }
 
 impl Plan {
+    /// Smaller sizes and three rounds.
+    pub const fn quick(seed: u64) -> Self {
+        Self { quick: true, seed, rounds: 3 }
+    }
+
+    /// Full sizes and nine rounds.
+    pub const fn full(seed: u64) -> Self {
+        Self { quick: false, seed, rounds: 9 }
+    }
+
+    /// Either of the two.
+    pub const fn new(quick: bool, seed: u64) -> Self {
+        if quick { Self::quick(seed) } else { Self::full(seed) }
+    }
+
+    /// With another number of rounds, at least one.
+    pub const fn with_rounds(self, rounds: usize) -> Self {
+        Self { rounds: if rounds == 0 { 1 } else { rounds }, ..self }
+    }
+
     /// Counted rounds of each subject, after one that warms up.
     pub fn rounds(&self) -> usize {
-        if self.quick { 3 } else { 9 }
+        self.rounds
     }
 
     /// `quick` or `full`, whichever the plan is.

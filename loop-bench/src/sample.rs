@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use crate::stats::Summary;
 
-    const PLAN: Plan = Plan { quick: true, seed: 1 };
+    const PLAN: Plan = Plan::quick(1);
 
     fn lap(nanoseconds: u64, ops: u64) -> Lap {
         Lap { elapsed: Duration::from_nanos(nanoseconds), ops }

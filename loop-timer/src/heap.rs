@@ -105,7 +105,7 @@ impl<T, W: Deadline> TimerHeap<T, W> {
 
     /// Cancels a timer and gives its value back; `None` if the key is stale. The entry in the heap
     /// is forgotten later: when it reaches the head, or in a purge, which may be now. That of the
-    /// newest timer goes at once, unless it lies among the nearest, which are in their order already.
+    /// newest timer goes at once, unless the head was looked at since and it lies near.
     // Inlined, a value that its caller has no use for is not moved at all.
     #[inline(always)]
     pub fn cancel(&mut self, key: TimerKey) -> Option<T> {

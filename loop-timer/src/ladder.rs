@@ -14,6 +14,8 @@ const DIGITS: usize = 1 << BITS;
 const RUNGS: usize = (64 + BITS as usize - 1) / BITS as usize;
 /// A bucket of up to so many entries is not spread over the rungs below it, but sorted.
 const RUN: usize = 128;
+/// No bucket: where the newest entry went if it went to `early`.
+const EARLY: usize = usize::MAX;
 
 /// A radix heap whose lowest bucket is sorted into a run, and a small binary heap beside it.
 ///
@@ -25,10 +27,12 @@ const RUN: usize = 128;
 /// to date: one that died goes no further, and one that was put off goes back up.
 ///
 /// Many a timer is cancelled before another one comes. While its entry is the last of its bucket it is
-/// taken out with it, and nothing is left.
+/// taken out with it, and nothing is left. For the sake of that the newest entry that belongs to `early`
+/// waits beside it until another comes or somebody looks.
 pub(crate) struct Ladder<W> {
-    /// The slot of the entry that came last, and the bucket it went to. It may have moved on since.
+    /// The slot of the entry that came last, and the bucket it went to; it may have moved on since.
     newest: (u32, usize),
+    newest_early: Option<Entry<W>>,
     /// The latest first.
     run: Vec<Entry<W>>,
     early: BinaryHeap<Entry<W>>,
@@ -49,7 +53,8 @@ pub(crate) struct Ladder<W> {
 impl<W: Deadline> Ladder<W> {
     pub(crate) fn new() -> Ladder<W> {
         Ladder {
-            newest: (u32::MAX, 0),
+            newest: (u32::MAX, EARLY),
+            newest_early: None,
             run: Vec::new(),
             early: BinaryHeap::new(),
             buckets: Vec::new(),
@@ -89,23 +94,35 @@ impl<W: Deadline> Ladder<W> {
     #[inline(never)]
     fn withdraw_newest(&mut self) {
         let (slot, index) = self.newest;
-        if let Some(bucket) = self.buckets.get_mut(index) {
-            if bucket.pop_if(slot) {
-                self.len -= 1;
-                if bucket.is_empty() {
+        let gone = match self.buckets.get_mut(index) {
+            Some(bucket) => {
+                let gone = bucket.pop_if(slot);
+                if gone && bucket.is_empty() {
                     self.occupied[index / DIGITS] &= !(1 << (index % DIGITS));
                 }
+                gone
             }
-        }
+            None => self.newest_early.take().is_some(),
+        };
+        self.len -= usize::from(gone);
     }
 
     #[cold]
     #[inline(never)]
     fn overtake(&mut self, entry: Entry<W>) {
-        self.early.push(entry);
-        self.overtaken += 1;
+        self.settle();
+        self.newest = (entry.slot, EARLY);
+        self.newest_early = Some(entry);
         if self.overtaken > RUN && self.overtaken > self.len / 2 {
             self.step_back();
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self) {
+        if let Some(entry) = self.newest_early.take() {
+            self.early.push(entry);
+            self.overtaken += 1;
         }
     }
 
@@ -115,6 +132,7 @@ impl<W: Deadline> Ladder<W> {
         if self.len == 0 {
             return None;
         }
+        self.settle();
         if self.run.is_empty() && self.early.is_empty() {
             self.refill(update);
         }
@@ -127,8 +145,9 @@ impl<W: Deadline> Ladder<W> {
     /// True if nothing is due by `now`, as far as that can be told without moving `base`: a look
     /// ahead in vain must not make later insertions overtake.
     pub(crate) fn is_quiet(&self, now: W) -> bool {
+        let near = self.run.len() + self.early.len() + usize::from(self.newest_early.is_some());
         let origin = match self.origin {
-            Some(origin) if self.run.is_empty() && self.early.is_empty() => origin,
+            Some(origin) if near == 0 => origin,
             _ => return false,
         };
         match self.occupied.iter().position(|&digits| digits != 0) {
@@ -232,6 +251,7 @@ impl<W: Deadline> Ladder<W> {
     /// Many entries came in before `base`: it ran ahead of them, to a deadline far away that was
     /// looked at. Moves it back to the earliest. O(n), paid for by the n / 2 entries that came.
     fn step_back(&mut self) {
+        self.settle();
         let (origin, first) = match (self.origin, self.early.peek()) {
             (Some(origin), Some(first)) => (origin, first),
             _ => return,
@@ -289,6 +309,7 @@ impl<W: Deadline> Ladder<W> {
     }
 
     fn retain_near(&mut self, mut keep: impl FnMut(&mut Entry<W>) -> bool) -> usize {
+        self.settle();
         let seen = self.run.len() + self.early.len();
         let mut early = mem::take(&mut self.early).into_vec();
         sift(&mut early, &mut keep);
@@ -306,6 +327,7 @@ impl<W: Deadline> Ladder<W> {
 
     /// Empties the ladder. In no particular order.
     pub(crate) fn take(&mut self) -> vec::IntoIter<Entry<W>> {
+        self.settle();
         let mut all = mem::take(&mut self.early).into_vec();
         all.append(&mut self.run);
         self.buckets.iter_mut().for_each(|bucket| bucket.append_to(&mut all));

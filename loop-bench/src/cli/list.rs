@@ -16,7 +16,7 @@ pub(super) struct Args {
 
 /// Each workload with what is measured, its members with their sizes, and who takes part.
 pub(super) fn list(args: &Args) -> Done {
-    let plan = Plan { quick: args.quick, seed: 0 };
+    let plan = Plan::new(args.quick, 0);
     let mut out = io::stdout().lock();
     for workload in Workload::ALL {
         writeln!(out, "{:<10} {}", workload.name, workload.about)?;

@@ -76,7 +76,7 @@ pub(crate) fn main() -> ExitCode {
         Command::ServeEcho(args) => serve::serve(&args),
         Command::Load(args) => load::load(&args),
         Command::Rounds { workload, params, subject, rounds, seed, quick } => {
-            let plan = Plan { quick, seed };
+            let plan = Plan::new(quick, seed);
             rounds_alone(&workload, &params, &subject, rounds, &plan)
                 .map(|told| {
                     println!("{told}");

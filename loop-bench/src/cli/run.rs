@@ -25,6 +25,9 @@ pub(super) struct Args {
     /// Full sizes and nine rounds, which is what happens without --quick
     #[arg(long)]
     full: bool,
+    /// So many rounds, whatever the sizes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
     /// Write the results to FILE too, one JSON object a line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -48,6 +51,7 @@ const EXAMPLES: &str = "\
 Examples:
   loop-bench run                            everything, at full size
   loop-bench run timers echo/small --quick  a family and a member of another
+  loop-bench run --quick --rounds 9         small sizes, and enough rounds for `compare`
   loop-bench run wake --pin 2,3             senders on core 2, the loops on core 3
   loop-bench run --seed 7 --json new.json   the same data and order as any run with seed 7
 
@@ -105,7 +109,8 @@ impl Fault {
 
 /// Runs what is selected, and prints and writes each result as soon as it is there.
 pub(super) fn run(args: &Args) -> Done {
-    let plan = Plan { quick: args.quick, seed: args.seed.unwrap_or_else(any_seed) };
+    let plan = Plan::new(args.quick, args.seed.unwrap_or_else(any_seed));
+    let plan = args.rounds.map_or(plan, |rounds| plan.with_rounds(rounds.into()));
     let mut contests = args.selection.contests(&plan)?;
     if let Some(fault) = &args.fault {
         contests.iter_mut().for_each(|contest| fault.spoil(contest, &plan));

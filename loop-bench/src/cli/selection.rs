@@ -168,7 +168,7 @@ fn unknown(what: &str, name: &str, mut known: Vec<String>) -> String {
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan { quick: true, seed: 1 };
+    const PLAN: Plan = Plan::quick(1);
 
     fn names(selection: &Selection) -> Vec<String> {
         let contests = selection.contests(&PLAN).unwrap();

@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_subject_gives_the_right_answer() {
-        for contest in contests(&Plan { quick: true, seed: 1 }) {
+        for contest in contests(&Plan::quick(1)) {
             let (workload, params) = (contest.workload(), contest.params().to_vec());
             let ops = |name| params.iter().find(|(known, _)| *known == name).map(|(_, n)| *n);
             let expected = match (ops("calls"), ops("batch")) {

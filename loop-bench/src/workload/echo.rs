@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn the_matrix_has_every_size_and_its_quick_run_each_once() {
         let sizes = |quick, pick: fn(&Load) -> usize| {
-            let mut sizes: Vec<_> = matrix(&Plan { quick, seed: 1 }).iter().map(pick).collect();
+            let mut sizes: Vec<_> = matrix(&Plan::new(quick, 1)).iter().map(pick).collect();
             sizes.sort_unstable();
             sizes.dedup();
             sizes
@@ -193,7 +193,7 @@ mod tests {
             assert_eq!(sizes(quick, |load| load.connections), [1, 64, 1_024]);
             assert_eq!(sizes(quick, |load| load.bytes), [64, 1_024, 16_384]);
         }
-        assert_eq!(matrix(&Plan { quick: false, seed: 1 }).len(), 9);
+        assert_eq!(matrix(&Plan::full(1)).len(), 9);
     }
 
     #[test]

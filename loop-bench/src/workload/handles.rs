@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn every_subject_gives_the_right_answer() {
-        for contest in contests(&Plan { quick: true, seed: 1 }) {
+        for contest in contests(&Plan::quick(1)) {
             let workload = contest.workload();
             for mut subject in contest.into_subjects() {
                 let lap = subject.round(1);

@@ -244,7 +244,7 @@ impl fmt::Debug for Workload {
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan { quick: true, seed: 1 };
+    const PLAN: Plan = Plan::quick(1);
 
     #[test]
     fn a_family_names_all_its_members_and_a_member_itself() {

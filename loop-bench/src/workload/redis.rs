@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn both_servers_are_measured_where_they_are() {
         let Ok(_example) = programs() else { return };
-        let plan = Plan { quick: true, seed: 1 };
+        let plan = Plan::quick(1);
         let subjects = contests(&plan).into_iter().take(1).flat_map(Contest::into_subjects);
         for mut subject in subjects {
             let lap =

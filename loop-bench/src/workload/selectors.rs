@@ -247,8 +247,6 @@ fn derived(rows: &[Row]) -> Vec<Row> {
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan { quick: true, seed: 1 };
-
     fn usable() -> impl Iterator<Item = (String, Make)> {
         subjects().into_iter().filter(|(name, _)| reason_against(name, 20, 20).is_none())
     }
@@ -276,7 +274,7 @@ mod tests {
     fn who_cannot_take_part_does_not() {
         let takes_part = |subject: &str, n| {
             let of_size = |contest: &Contest| contest.params() == [("n", n), ("ready", n)];
-            let contest = contests(&Plan { quick: false, ..PLAN }).into_iter().find(of_size);
+            let contest = contests(&Plan::full(1)).into_iter().find(of_size);
             let subjects = contest.unwrap().into_subjects();
             subjects.iter().any(|one| one.name() == subject)
         };
@@ -284,7 +282,7 @@ mod tests {
             assert!(takes_part(subject, 100));
             assert!(!takes_part(subject, 10_000));
         }
-        let absences = absences(&Plan { quick: false, ..PLAN });
+        let absences = absences(&Plan::full(1));
         let told = absences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         for what in ["loop-selector/select at n=10000: ", "polling at n=10000"] {
             assert!(told.contains(what), "{told}");
