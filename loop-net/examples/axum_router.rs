@@ -9,10 +9,7 @@ use axum::extract::Path;
 use axum::routing::{get, post};
 use hyper::server::conn::{http1, http2};
 use hyper_util::service::TowerToHyperService;
-use loop_net::{
-    HyperExecutor, HyperIo, HyperTimer, LoopFuture, LoopRef, Net, Signal, StreamReader,
-    StreamWriter, run,
-};
+use loop_net::{HyperExecutor, HyperIo, HyperTimer, LoopRef, Net, StreamReader, StreamWriter, run};
 
 /// What every connection over HTTP/2 begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -64,12 +61,7 @@ fn main() -> io::Result<()> {
         );
         let server = serving.await?;
         println!("listening on {}", server.local_addrs()[0]);
-        let interrupted: LoopFuture<()> = lp.create_future();
-        let interrupt = interrupted.clone();
-        lp.add_signal_handler(Signal::INT, move || {
-            let _ = interrupt.set_result(()); // A second signal finds it set.
-        })?;
-        interrupted.await.map_err(io::Error::other)?;
+        server.serve_until_interrupted().await?;
         server.drain(std::time::Duration::from_secs(1)).await;
         Ok(())
     })?

@@ -16,7 +16,7 @@
 use std::io;
 use std::time::Duration;
 
-use loop_net::{LoopFuture, LoopRef, Net, Signal, StreamReader, StreamWriter, run};
+use loop_net::{LoopRef, Net, StreamReader, StreamWriter, run};
 
 /// How long a proxy may take to say whom it speaks for.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -43,12 +43,7 @@ async fn serve(port: u16) -> io::Result<()> {
     let builder = net.tcp_server(("127.0.0.1", port)).proxy_protocol(PATIENCE);
     let server = builder.serve_streams(answer).await?;
     println!("listening on {} ({})", server.local_addrs()[0], lp.selector_name());
-    let interrupted: LoopFuture<()> = lp.create_future();
-    let interrupt = interrupted.clone();
-    lp.add_signal_handler(Signal::INT, move || {
-        let _ = interrupt.set_result(()); // A second signal finds it set.
-    })?;
-    interrupted.await.map_err(io::Error::other)?;
+    server.serve_until_interrupted().await?;
     server.drain(GRACE).await;
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use loop_core::timeout;
-use loop_net::{LoopRef, Net, ReadError, Signal, StreamReader, StreamWriter, run};
+use loop_net::{LoopRef, Net, ReadError, StreamReader, StreamWriter, run};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(5);
@@ -104,15 +104,6 @@ fn main() -> io::Result<()> {
 
 async fn chat(port: u16) -> io::Result<()> {
     let lp = LoopRef::current();
-    let interrupted = lp.create_future::<(), ()>();
-    for signal in [Signal::INT, Signal::TERM] {
-        let interrupted = interrupted.clone();
-        lp.add_signal_handler(signal, move || {
-            // The second one finds it set.
-            let _ = interrupted.set_result(());
-        })?;
-    }
-
     let room = Rc::new(Room::default());
     let everybody = room.clone();
     let server = Net::os(&lp)
@@ -121,9 +112,7 @@ async fn chat(port: u16) -> io::Result<()> {
         .await?;
     println!("listening on {} ({})", server.local_addrs()[0], lp.selector_name());
 
-    // It has no other outcome.
-    let _ = interrupted.await;
-    server.close();
+    server.serve_until_interrupted().await?;
     room.goodbye();
     if timeout(GRACE, server.wait_closed()).await.is_err() {
         println!("{} connections do not end, aborted", server.connections());

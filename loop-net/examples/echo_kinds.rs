@@ -11,8 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use loop_net::{
-    DatagramProtocol, DatagramTransport, LoopFuture, LoopRef, Net, Protocol, Signal, SockAddr,
-    Transport, run,
+    DatagramProtocol, DatagramTransport, LoopRef, Net, Protocol, SockAddr, Transport, run,
 };
 
 #[derive(Default)]
@@ -70,12 +69,7 @@ async fn serve(directory: PathBuf, port: u16) -> io::Result<()> {
     let (tcp, udp_addr) = (streams.local_addrs()[0], udp.local_sock_addr());
     println!("listening on {tcp}, {udp_addr} ({})", lp.selector_name());
 
-    let interrupted: LoopFuture<()> = lp.create_future();
-    let interrupt = interrupted.clone();
-    lp.add_signal_handler(Signal::INT, move || {
-        let _ = interrupt.set_result(()); // A second signal finds it set.
-    })?;
-    interrupted.await.map_err(io::Error::other)?;
+    streams.serve_until_interrupted().await?;
     udp.close();
     unix.close();
     streams.drain(Duration::from_secs(5)).await;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use loop_net::{EventLoop, Net, Protocol, Signal, Transport, timeout};
+use loop_net::{EventLoop, Net, Protocol, Transport, timeout};
 
 #[derive(Default)]
 struct Echo {
@@ -48,15 +48,10 @@ fn main() -> std::io::Result<()> {
     let net = Net::os(&event_loop);
     let server = event_loop
         .run_until_complete(net.tcp_server(("127.0.0.1", port)).bind(Echo::default))??;
-    for signal in [Signal::INT, Signal::TERM] {
-        let lp = event_loop.loop_ref();
-        event_loop.add_signal_handler(signal, move || lp.stop())?;
-    }
     println!("listening on {} ({})", server.local_addrs()[0], event_loop.selector_name());
-    event_loop.run_forever()?;
+    event_loop.run_until_complete(server.serve_until_interrupted())??;
 
     println!("closing {} connections", server.connections());
-    server.close();
     server.close_clients();
     let closed = timeout(Duration::from_secs(5), server.wait_closed());
     if event_loop.run_until_complete(closed)?.is_err() {

@@ -3,7 +3,7 @@
 //! `cargo run --release -p loop-net --example echo_streams [PORT]`, then `nc 127.0.0.1 7777`.
 //! Ctrl-C ends it.
 
-use loop_net::{LoopFuture, LoopRef, Net, Signal, StreamReader, StreamWriter, run};
+use loop_net::{LoopRef, Net, StreamReader, StreamWriter, run};
 
 fn main() -> std::io::Result<()> {
     let port = match std::env::args().nth(1) {
@@ -26,15 +26,8 @@ fn main() -> std::io::Result<()> {
             }
         };
         let server = Net::os(&lp).tcp_server(("127.0.0.1", port)).serve_streams(echo).await?;
-        let interrupted: LoopFuture<()> = lp.create_future();
-        for signal in [Signal::INT, Signal::TERM] {
-            let interrupted = interrupted.clone();
-            lp.add_signal_handler(signal, move || {
-                let _ = interrupted.set_result(()); // A second signal finds it set.
-            })?;
-        }
         println!("listening on {} ({})", server.local_addrs()[0], lp.selector_name());
         // Whatever is left of the connections' tasks is cancelled when `run` returns.
-        interrupted.await.map_err(std::io::Error::other)
+        server.serve_until_interrupted().await
     })?
 }

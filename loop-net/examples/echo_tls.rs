@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_net::{LoopFuture, LoopRef, Net, Signal, StreamReader, StreamWriter, Tls, run};
+use loop_net::{LoopRef, Net, StreamReader, StreamWriter, Tls, run};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -41,12 +41,7 @@ async fn serve(port: u16, certificate: &str, key: &str) -> io::Result<()> {
     let serving = Net::os(&lp).tcp_server(("127.0.0.1", port)).tls(tls);
     let server = serving.serve_streams(echo).await?;
     println!("listening on {}", server.local_addrs()[0]);
-    let interrupted: LoopFuture<()> = lp.create_future();
-    let interrupt = interrupted.clone();
-    lp.add_signal_handler(Signal::INT, move || {
-        let _ = interrupt.set_result(()); // A second signal finds it set.
-    })?;
-    interrupted.await.map_err(io::Error::other)?;
+    server.serve_until_interrupted().await?;
     server.drain(Duration::from_secs(1)).await;
     Ok(())
 }

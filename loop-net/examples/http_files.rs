@@ -21,9 +21,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use loop_core::{BlockingTask, sleep_until};
-use loop_net::{
-    HyperIo, HyperTimer, LoopFuture, LoopRef, Net, Signal, StreamReader, StreamWriter, run,
-};
+use loop_net::{HyperIo, HyperTimer, LoopRef, Net, StreamReader, StreamWriter, run};
 
 /// A header must have come within this.
 const HEADER: Duration = Duration::from_secs(5);
@@ -201,12 +199,7 @@ fn main() -> io::Result<()> {
         });
         let server = serving.await?;
         println!("listening on {}", server.local_addrs()[0]);
-        let interrupted: LoopFuture<()> = lp.create_future();
-        let interrupt = interrupted.clone();
-        lp.add_signal_handler(Signal::INT, move || {
-            let _ = interrupt.set_result(()); // A second signal finds it set.
-        })?;
-        interrupted.await.map_err(io::Error::other)?;
+        server.serve_until_interrupted().await?;
         server.drain(Duration::from_secs(1)).await;
         Ok(())
     })?

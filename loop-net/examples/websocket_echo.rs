@@ -5,7 +5,7 @@
 use std::io;
 
 use futures_util::{SinkExt, StreamExt};
-use loop_net::{LoopFuture, LoopRef, Net, Signal, StreamReader, StreamWriter, run};
+use loop_net::{LoopRef, Net, StreamReader, StreamWriter, run};
 use tokio_tungstenite::tungstenite::Error;
 
 async fn echo(reader: StreamReader, writer: StreamWriter) -> Result<(), Error> {
@@ -32,12 +32,7 @@ fn main() -> io::Result<()> {
         });
         let server = serving.await?;
         println!("listening on {}", server.local_addrs()[0]);
-        let interrupted: LoopFuture<()> = lp.create_future();
-        let interrupt = interrupted.clone();
-        lp.add_signal_handler(Signal::INT, move || {
-            let _ = interrupt.set_result(()); // A second signal finds it set.
-        })?;
-        interrupted.await.map_err(io::Error::other)?;
+        server.serve_until_interrupted().await?;
         server.drain(std::time::Duration::from_secs(1)).await;
         Ok(())
     })?

@@ -13,7 +13,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use loop_net::{EventLoop, Net, Protocol, Signal, Transport, WriteState};
+use loop_net::{EventLoop, Net, Protocol, Transport, WriteState};
 
 use commands::{error, execute};
 use request::Request;
@@ -36,20 +36,18 @@ impl Client {
     /// Answers what has come, while the client reads its answers and says neither goodbye nor nonsense.
     fn answer(&mut self) {
         let Some(transport) = self.transport.clone() else { return };
-        let (mut done, mut args) = (0, Vec::with_capacity(8));
-        let mut going = transport.is_reading();
+        let (mut done, mut going) = (0, transport.is_reading());
         while going {
             let input = &self.input[done..];
             let open = match self.request.parse(input) {
                 Ok(length) => {
-                    args.clear();
-                    args.extend(self.request.args.iter().map(|range| &input[range.clone()]));
                     done += length;
-                    execute(&args, &mut self.store.borrow_mut(), &mut self.output)
+                    let store = &mut self.store.borrow_mut();
+                    execute(input, &self.request.args, store, &mut self.output)
                 }
                 Err(None) => break,
                 Err(Some(what)) => {
-                    error(&mut self.output, format_args!("ERR Protocol error: {what}"));
+                    error(&mut self.output, &format!("ERR Protocol error: {what}"));
                     false
                 }
             };
@@ -102,12 +100,8 @@ fn main() -> io::Result<()> {
         Client { store, transport: None, request, input: Vec::new(), output: Vec::new() }
     });
     let server = event_loop.run_until_complete(listening)??;
-    for signal in [Signal::INT, Signal::TERM] {
-        let lp = event_loop.loop_ref();
-        event_loop.add_signal_handler(signal, move || lp.stop())?;
-    }
     println!("listening on {} ({})", server.local_addrs()[0], event_loop.selector_name());
-    event_loop.run_forever()?;
+    event_loop.run_until_complete(server.serve_until_interrupted())??;
     server.close_clients();
     event_loop.run_until_complete(server.drain(Duration::from_secs(1)))?;
     Ok(())

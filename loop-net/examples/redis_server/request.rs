@@ -70,10 +70,10 @@ impl Request {
 fn number(data: &[u8], from: usize, most: usize, wrong: &str) -> Result<(usize, usize), Stop> {
     let mut value = 0;
     // Behind what counts here there is always something.
-    for (at, &byte) in data[..data.len().saturating_sub(1)].iter().enumerate().skip(from) {
-        match byte {
-            digit @ b'0'..=b'9' if at < from + 9 => value = value * 10 + usize::from(digit - b'0'),
-            b'\r' if at > from && value <= most => return Ok((value, at + 2)),
+    for (digits, pair) in data.get(from..).ok_or(None)?.windows(2).enumerate() {
+        match pair[0] {
+            digit @ b'0'..=b'9' if digits < 9 => value = value * 10 + usize::from(digit - b'0'),
+            b'\r' if digits > 0 && value <= most => return Ok((value, from + digits + 2)),
             _ => return Err(Some(wrong.into())),
         }
     }

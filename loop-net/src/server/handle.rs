@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use loop_core::{CancelOnDrop, LoopFuture, Task, timeout_at};
+use loop_core::{CancelOnDrop, LoopFuture, LoopRef, Task, timeout_at};
 
 use super::clients::Clients;
 use super::listener::Listener;
@@ -69,6 +69,18 @@ impl State {
         for listener in &*self.listeners.borrow() {
             listener.arm();
         }
+    }
+
+    pub(super) fn close(&self) {
+        let listeners = std::mem::take(&mut *self.listeners.borrow_mut());
+        for listener in &listeners {
+            listener.close();
+        }
+        drop(listeners);
+        self.closed.set(true);
+        // It may have been closed before.
+        let _ = self.stopped.set_result(());
+        self.check_done();
     }
 
     fn check_done(&self) {
@@ -138,6 +150,10 @@ impl Server {
         &self.state
     }
 
+    pub(super) fn lp(&self) -> &LoopRef {
+        &self.shared.lp
+    }
+
     /// The IP addresses that are listened on; none after [`close`](Self::close).
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         let listeners = self.state.listeners.borrow();
@@ -167,15 +183,7 @@ impl Server {
 
     /// Stops listening, at once. Accepted connections live on. Closing twice is fine (B-SRV-03).
     pub fn close(&self) {
-        let listeners = std::mem::take(&mut *self.state.listeners.borrow_mut());
-        for listener in &listeners {
-            listener.close();
-        }
-        drop(listeners);
-        self.state.closed.set(true);
-        // It may have been closed before.
-        let _ = self.state.stopped.set_result(());
-        self.state.check_done();
+        self.state.close();
     }
 
     /// Closes every connection that was accepted: what is buffered is flushed first. Works before and
@@ -211,19 +219,28 @@ impl Server {
     /// # Errors
     /// `InvalidInput` if the server is closed already, `ResourceBusy` if another call is under way.
     pub async fn serve_forever(&self) -> io::Result<()> {
-        if self.state.closed.get() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the server is closed"));
-        }
-        if self.state.serving.get() {
-            let message = "the server serves for ever already";
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
-        }
-        let serving = Serving::enter(self);
-        // It has no other outcome than its value.
-        let _ = self.state.stopped.clone().await;
+        let serving = self.begin_serving()?;
+        self.stopped().await;
         drop(serving);
         self.wait_closed().await;
         Ok(())
+    }
+
+    /// Dropping what comes back closes the server.
+    pub(super) fn begin_serving(&self) -> io::Result<Serving<'_>> {
+        if self.state.closed.get() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the server is closed"));
+        }
+        if self.state.serving.replace(true) {
+            let message = "the server serves already, until it is closed";
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+        }
+        Ok(Serving(self))
+    }
+
+    pub(super) async fn stopped(&self) {
+        // It has no other outcome than its value.
+        let _ = self.state.stopped.clone().await;
     }
 
     /// Shuts the server down in order: it stops listening at once, lets its connections finish for up
@@ -264,15 +281,8 @@ impl Server {
     }
 }
 
-/// A `serve_forever` under way. Ending it closes the server.
-struct Serving<'a>(&'a Server);
-
-impl<'a> Serving<'a> {
-    fn enter(server: &'a Server) -> Self {
-        server.state.serving.set(true);
-        Serving(server)
-    }
-}
+/// A `serve_forever`, or `serve_until_interrupted`, under way. Ending it closes the server.
+pub(super) struct Serving<'a>(&'a Server);
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {

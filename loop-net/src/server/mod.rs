@@ -4,6 +4,7 @@ mod builder;
 mod clients;
 mod handle;
 mod handshake;
+mod interrupted;
 mod listen;
 mod listener;
 mod per_core;
