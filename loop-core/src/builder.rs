@@ -17,6 +17,7 @@ use crate::busy_poll::BusyPoll;
 use crate::clock::{Clock, MonotonicClock};
 use crate::current;
 use crate::event_loop::EventLoop;
+use crate::fresh_sleep::FreshSleep;
 use crate::inbox::Inbox;
 use crate::inner::{DEBUG, Inner};
 use crate::io_table::IoTable;
@@ -136,6 +137,7 @@ impl Builder {
             Some(selector) => selector,
             None => default_selector()?,
         };
+        let fresh_sleep = FreshSleep::new(self.clock.is_none());
         let clock = self.clock.unwrap_or_else(|| Rc::new(MonotonicClock));
         let debug =
             self.debug.unwrap_or_else(|| std::env::var_os("LOOP_DEBUG").is_some_and(|v| v == "1"));
@@ -152,6 +154,7 @@ impl Builder {
             handles: Default::default(),
             ready: ReadyQueue::default(),
             timers: RefCell::new(TimerHeap::new()),
+            fresh_sleep,
             selector_name: selector.name(),
             selector: RefCell::new(Some(selector)),
             io: RefCell::new(IoTable::default()),

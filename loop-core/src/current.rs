@@ -59,6 +59,15 @@ pub(crate) fn with_running<R>(id: u64, f: impl FnOnce(&Inner) -> R) -> Option<R>
     })
 }
 
+/// As [`with_running`], whichever that is; none in a child that a fork has copied it to.
+#[inline]
+pub(crate) fn with_current<R>(f: impl FnOnce(&Inner) -> Option<R>) -> Option<R> {
+    RUNNING.with(|running| match &*running.borrow() {
+        Some(inner) if !inner.process.is_forked() => f(inner),
+        _ => None,
+    })
+}
+
 /// The number of the loop that runs on this thread, if it is this one.
 #[inline]
 pub(crate) fn running_is(inner: *const Inner) -> Option<u64> {

@@ -12,6 +12,7 @@ use loop_timer::{TimerHeap, TimerKey};
 use crate::cancel::NodeId;
 use crate::clock::Clock;
 use crate::executor::{DefaultPool, Jobs};
+use crate::fresh_sleep::FreshSleep;
 use crate::inbox::Inbox;
 use crate::io_table::IoTable;
 use crate::ready::ReadyQueue;
@@ -55,6 +56,9 @@ pub(crate) const DESCRIPTORS: u8 = 1 << 2;
 /// There may be timers: set when one is added, cleared by the iteration that finds none.
 pub(crate) const TIMERS: u8 = 1 << 3;
 
+/// There is a sleep to [settle](Inner::settle).
+pub(crate) const FRESH: u8 = 1 << 4;
+
 /// Small fields, each borrowed for one statement and never across user code.
 pub(crate) struct Inner {
     pub(crate) id: u64,
@@ -65,6 +69,7 @@ pub(crate) struct Inner {
     pub(crate) handles: HandlePool,
     pub(crate) ready: ReadyQueue,
     pub(crate) timers: RefCell<TimerHeap<TimerItem, u64>>,
+    pub(crate) fresh_sleep: FreshSleep,
     /// `None` once the loop is closed.
     pub(crate) selector: RefCell<Option<Box<dyn Selector>>>,
     pub(crate) selector_name: &'static str,
@@ -137,12 +142,12 @@ impl Inner {
     /// As [`ticks`](Self::ticks), of the moment that comes after so many nanoseconds.
     #[inline]
     pub(crate) fn ticks_in(&self, delay: u64) -> u64 {
-        self.ticks(self.clock.now()).saturating_add(delay)
+        self.ticks(self.now()).saturating_add(delay)
     }
 
     /// Up to which tick timers are due now: less than one step of the clock ahead (B-TMR-03).
     pub(crate) fn due(&self) -> u64 {
-        self.due_at(self.ticks(self.clock.now()))
+        self.due_at(self.ticks(self.now()))
     }
 
     pub(crate) fn due_at(&self, now: u64) -> u64 {
@@ -157,15 +162,9 @@ impl Inner {
     }
 
     pub(crate) fn insert_timer_at(&self, ticks: u64, item: TimerItem) -> TimerKey {
+        self.settle();
         self.mark(TIMERS);
         self.timers.borrow_mut().insert(ticks, item)
-    }
-
-    /// A timer for the next step of a task.
-    #[inline]
-    pub(crate) fn insert_step_at(&self, ticks: u64, task: TaskKey) -> TimerKey {
-        self.mark(TIMERS);
-        self.timers.borrow_mut().insert_with_key(ticks, |_| TimerItem::Step(task))
     }
 
     /// Takes a timer out. The caller drops what comes back with no borrow held.

@@ -93,6 +93,7 @@ mod event_loop;
 mod executor;
 mod fd_ready;
 mod finished;
+mod fresh_sleep;
 mod future;
 mod guard;
 mod guest;

@@ -158,7 +158,7 @@ impl LoopRef {
 
     /// The loop's clock. It also answers when the loop does not run or is closed.
     pub fn now(&self) -> Instant {
-        self.inner.clock.now()
+        self.inner.now()
     }
 
     /// Whether the loop runs: true from set-up to clean-up of a run (B-LOOP-26).

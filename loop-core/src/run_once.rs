@@ -105,6 +105,8 @@ fn look_and_run(
 /// Phases 1 and 3 (B-LOOP-05). The clock is read only if a timer lives.
 fn timeout(lp: &LoopRef, limit: Option<Duration>) -> Option<Duration> {
     let inner = &lp.inner;
+    // A run whose future panicked has not come to the end of its step.
+    inner.settle();
     if inner.stopping.get() || !inner.ready.is_empty() {
         return Some(Duration::ZERO);
     }
@@ -116,7 +118,7 @@ fn timeout(lp: &LoopRef, limit: Option<Duration>) -> Option<Duration> {
     let deadline = inner.timers.borrow_mut().next_deadline().filter(|ticks| *ticks < u64::MAX);
     match deadline {
         Some(ticks) => {
-            let now = inner.ticks(inner.clock.now());
+            let now = inner.ticks(inner.now());
             let wait = Duration::from_nanos(ticks.saturating_sub(now));
             Some(wait.min(limit.unwrap_or(MAX_WAIT)))
         }
@@ -202,7 +204,7 @@ fn collect_timers(lp: &LoopRef) {
     if count == 0 {
         return inner.unmark(TIMERS);
     }
-    let now = inner.ticks(inner.clock.now());
+    let now = inner.ticks(inner.now());
     let due = inner.due_at(now);
     for _ in 0..count {
         let popped: Option<(u64, TimerKey, TimerItem)> = inner.timers.borrow_mut().pop_due(due);

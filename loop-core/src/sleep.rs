@@ -17,6 +17,11 @@ use crate::task::own_task;
 /// Waits until `delay` has passed on the loop's clock, counted from the first poll. Zero gives way for
 /// exactly one iteration (B-SLEEP-01, B-SLEEP-02).
 ///
+/// On the machine's clock the moment of the first poll is read at the end of the task's step, or when the step
+/// asks for the loop's time or sets another timer: so a sleep that is dropped in its first step costs no look at
+/// the clock, and one in a step that goes on for long after it ends later by that much at most. It never ends
+/// early. With a [clock](crate::Builder::clock) of yours, the clock is read in the first poll.
+///
 /// ```
 /// # use std::time::Duration;
 /// loop_core::run(loop_core::sleep(Duration::from_millis(1))).unwrap();
@@ -87,7 +92,7 @@ impl Sleep {
         let over = match &self.state {
             State::Idle(Until::Passed(delay)) => *delay == 0,
             State::Idle(Until::Reads(deadline)) => {
-                current::running().is_some_and(|inner| *deadline <= inner.clock.now())
+                current::running().is_some_and(|inner| *deadline <= inner.now())
             }
             _ => false,
         };
@@ -119,16 +124,7 @@ impl Future for Sleep {
                 Poll::Pending
             }
             State::Idle(until) => {
-                let inner = current::running().expect("a sleep was polled outside an event loop");
-                let ticks = match *until {
-                    Until::Passed(delay) => inner.ticks_in(delay),
-                    Until::Reads(deadline) => inner.ticks(deadline),
-                };
-                let key = match own_task(inner.id, cx.waker()) {
-                    Some(task) => inner.insert_step_at(ticks, task),
-                    None => insert_waker(&inner, ticks, cx.waker()),
-                };
-                self.state = State::Armed { key, loop_id: inner.id };
+                self.state = arm_fresh(until, cx).unwrap_or_else(|| arm(until, cx));
                 Poll::Pending
             }
             State::Armed { key, loop_id } => {
@@ -148,9 +144,26 @@ impl Future for Sleep {
     }
 }
 
+/// The quick way: a sleep of the task whose step this is.
+#[inline]
+fn arm_fresh(until: &Until, cx: &Context<'_>) -> Option<State> {
+    let Until::Passed(delay) = until else { return None };
+    current::with_current(|inner| {
+        let task = own_task(inner.id, cx.waker())?;
+        let key = inner.insert_fresh(*delay, task)?;
+        Some(State::Armed { key, loop_id: inner.id })
+    })
+}
+
 #[inline(never)]
-fn insert_waker(inner: &Inner, ticks: u64, waker: &Waker) -> TimerKey {
-    inner.insert_timer_at(ticks, TimerItem::Wake(waker.clone()))
+fn arm(until: &Until, cx: &Context<'_>) -> State {
+    let inner = current::running().expect("a sleep was polled outside an event loop");
+    let ticks = match *until {
+        Until::Passed(delay) => inner.ticks_in(delay),
+        Until::Reads(deadline) => inner.ticks(deadline),
+    };
+    let item = item(&inner, cx);
+    State::Armed { key: inner.insert_timer_at(ticks, item), loop_id: inner.id }
 }
 
 /// Sees to it that the timer wakes this task. `false` if it has fired.
@@ -184,6 +197,7 @@ impl Drop for Sleep {
 /// Takes a sleep's timer out.
 #[inline]
 fn take_waker(inner: &Inner, key: TimerKey) -> Option<Waker> {
+    inner.forget_fresh(key);
     {
         let mut timers = inner.timers.borrow_mut();
         if let Some(TimerItem::Step(_)) = timers.get(key) {

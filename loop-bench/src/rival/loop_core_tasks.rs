@@ -104,3 +104,12 @@ pub(crate) fn handover(switches: u64, watched: bool) -> Result<Lap, Wrong> {
 pub(crate) fn sleeps(live: u64, steps: u64, seed: Option<u64>) -> Result<Lap, Wrong> {
     run(&mut event_loop()?, sleeping::steps(sleep, live, steps, seed))?
 }
+
+/// The work of [`sleeping::outlast_a_step`].
+pub(crate) fn sleeps_of_tasks(live: u64, steps: u64) -> Result<Lap, Wrong> {
+    let spawn = |rounds| {
+        let task = loop_core::spawn(sleeping::rounds(sleep, rounds));
+        async move { task.await.unwrap_or(u64::MAX) }
+    };
+    run(&mut event_loop()?, sleeping::outlast_a_step(sleep, spawn, live, steps))?
+}

@@ -1,4 +1,5 @@
-//! Sleeping futures that are dropped before their time, as those of most time limits are.
+//! Sleeping futures that are dropped before their time, as those of most time limits are: in the step in which
+//! they began (`fresh`), in the task's next step (`later`), or at random (`replaced`).
 
 use crate::bar::Bar;
 use crate::rival::{loop_core, loop_core_tasks, tokio_tasks};
@@ -32,7 +33,15 @@ pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
             ],
         )
     };
-    vec![contest("sleep/fresh", false), contest("sleep/replaced", true)]
+    let later = Contest::new(
+        "sleep/later",
+        &[("live", live)],
+        vec![
+            Subject::new(loop_core::name(), move |_| loop_core_tasks::sleeps_of_tasks(live, steps)),
+            Subject::new("tokio", move |_| tokio_tasks::sleeps_of_tasks(live, steps)),
+        ],
+    );
+    vec![contest("sleep/fresh", false), later, contest("sleep/replaced", true)]
 }
 
 #[cfg(test)]
@@ -48,6 +57,11 @@ mod tests {
             ] {
                 assert_eq!(lap.unwrap().ops, 1_000);
             }
+        }
+        for lap in
+            [loop_core_tasks::sleeps_of_tasks(100, 1_000), tokio_tasks::sleeps_of_tasks(100, 1_000)]
+        {
+            assert_eq!(lap.unwrap().ops, 1_000);
         }
     }
 }

@@ -4,15 +4,15 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use super::node::{Kind, NodeId, Request};
 use super::tree::Tree;
 use crate::current;
-use crate::inbox::{Inbox, Message};
+use crate::inbox::Message;
 use crate::inner::{Inner, TimerItem};
+use crate::loops;
 use crate::task::{TaskKey, attend, running_task};
 
 pub(crate) type SharedTree = Rc<RefCell<Tree>>;
@@ -26,7 +26,7 @@ pub(crate) struct Binding {
 
 #[derive(Clone)]
 pub(crate) struct Place {
-    inbox: Arc<Inbox>,
+    loop_id: u64,
     task: TaskKey,
     node: NodeId,
 }
@@ -50,7 +50,7 @@ pub(super) fn running() -> Option<(Rc<Inner>, TaskKey, SharedTree)> {
 impl Place {
     /// Runs `f` with the tree, if the node is still there and this is its thread.
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut Tree, u32) -> R) -> Option<R> {
-        let inner = current::find(self.inbox.loop_id)?;
+        let inner = current::find(self.loop_id)?;
         let tree = tree(&inner, self.task)?;
         let mut tree = tree.borrow_mut();
         tree.has(self.node).then(|| f(&mut tree, self.node.index))
@@ -58,7 +58,7 @@ impl Place {
 
     /// The scope asks for its own end.
     pub(super) fn ask(&self) {
-        if let Some(inner) = current::find(self.inbox.loop_id) {
+        if let Some(inner) = current::find(self.loop_id) {
             ask(&inner, self.task, self.node, false);
         }
     }
@@ -66,7 +66,7 @@ impl Place {
     /// Replaces the scope's deadline. One that has passed is a timer like others: it is due before the
     /// task's next step.
     pub(super) fn set_deadline(&self, deadline: Option<Instant>) {
-        let Some(inner) = current::find(self.inbox.loop_id) else { return };
+        let Some(inner) = current::find(self.loop_id) else { return };
         let expire = TimerItem::Expire(self.task, self.node);
         let new = deadline.map(|deadline| inner.insert_timer(deadline, expire));
         let old = self.with(|tree, node| std::mem::replace(&mut tree.node_mut(node).timer, new));
@@ -121,7 +121,7 @@ impl Binding {
             self.leave();
             return None;
         };
-        let same = |place: &&Place| place.task == task && place.inbox.loop_id == inner.id;
+        let same = |place: &&Place| place.task == task && place.loop_id == inner.id;
         let bound = self.place.as_ref().filter(same).map(|place| place.node);
         let node = match bound.filter(|node| tree.borrow().has(*node)) {
             Some(node) => {
@@ -131,7 +131,7 @@ impl Binding {
             None => {
                 self.leave();
                 let node = tree.borrow_mut().insert(kind);
-                self.place = Some(Place { inbox: inner.inbox.clone(), task, node });
+                self.place = Some(Place { loop_id: inner.id, task, node });
                 node
             }
         };
@@ -148,9 +148,11 @@ impl Binding {
     /// The future is done, or gone.
     pub(crate) fn leave(&mut self) {
         let Some(place) = self.place.take() else { return };
-        match current::find(place.inbox.loop_id) {
-            Some(inner) => unbind(&inner, place.task, place.node),
-            None => drop(place.inbox.send(Message::Unbind(place.task, place.node))),
+        if let Some(inner) = current::find(place.loop_id) {
+            unbind(&inner, place.task, place.node);
+        } else if let Some(inbox) = loops::inbox(place.loop_id) {
+            // A closed loop has no trees left.
+            drop(inbox.send(Message::Unbind(place.task, place.node)));
         }
     }
 }
@@ -187,7 +189,7 @@ impl Here {
     }
 
     pub(crate) fn now(&self) -> Instant {
-        self.inner.clock.now()
+        self.inner.now()
     }
 
     /// Runs `f`, which polls or drops what is inside, with this node as the enclosing one.

@@ -69,7 +69,7 @@ impl LoopRef {
 }
 
 pub(crate) fn collect(inner: &Inner) -> Dump {
-    let now = inner.ticks(inner.clock.now());
+    let now = inner.ticks(inner.now());
     let (mut tasks, owners) = tasks(inner);
     let mut timers: Vec<_> = {
         let timers = inner.timers.borrow();

@@ -89,6 +89,7 @@ pub(crate) fn while_queued(inner: &Inner, key: TaskKey, f: impl FnOnce()) {
 pub(crate) fn step(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
     let timing = Timing::start(lp, |context| context.task = find(&lp.inner, key));
     deliver_or_poll(lp, key, lent);
+    lp.inner.settle();
     timing.finish(lp);
 }
 
