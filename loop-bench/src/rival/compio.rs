@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -9,7 +10,7 @@ use std::thread;
 use compio::BufResult;
 use compio::driver::{DriverType, ProactorBuilder};
 use compio::io::{AsyncRead, AsyncWriteExt};
-use compio::net::{TcpListener, TcpStream};
+use compio::net::{TcpListener, TcpSocket, TcpStream};
 use compio::runtime::{Runtime, RuntimeBuilder, spawn};
 
 use super::echo_server::Ready;
@@ -31,7 +32,7 @@ pub(crate) fn refusal() -> Option<String> {
 pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
     let echoed = Rc::new(Cell::new(0));
     runtime()?.block_on(async {
-        let listener = TcpListener::bind(ready.listen()).await?;
+        let listener = listen(ready.listen()).await?;
         let buffer = ready.buffer();
         let stopped = ready.announce_last(listener.local_addr()?);
         loop {
@@ -43,6 +44,17 @@ pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
         }
     })?;
     Ok(echoed.get())
+}
+
+/// With the backlog that the others ask for; `TcpListener::bind` asks for 128.
+async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4().await?,
+        SocketAddr::V6(_) => TcpSocket::new_v6().await?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address).await?;
+    socket.listen(1_024).await
 }
 
 async fn echo(mut stream: TcpStream, buffer: usize, echoed: Rc<Cell<u64>>) -> io::Result<()> {
