@@ -225,7 +225,7 @@ fn collect_timers(lp: &LoopRef) {
 fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
     let ready = &lp.inner.ready;
     let Scratch { events, buffer, waker, ran, .. } = scratch;
-    let mut lent = Lent { root, waker };
+    let mut lent = Lent { root, waker, panic: None };
     let count = ready.begin_batch();
     *ran = count > 0;
     let mut polls = 0;

@@ -11,7 +11,7 @@ use loop_handle::Snapshot;
 use pin_project_lite::pin_project;
 
 use super::cell::TaskKey;
-use super::gear::{Gear, Left, Stepped};
+use super::gear::{Gear, Stepped};
 use super::hook::TaskBody;
 use super::join::Join;
 use super::step::{Advance, Lent};
@@ -67,15 +67,15 @@ impl<F> Fresh<F> {
 impl<F: Future + 'static> Body for Filled<F> {
     fn step(self: Pin<&mut Self>, inner: &Inner, key: TaskKey, lent: &mut Lent<'_, '_>) -> Stepped {
         let mut this = self.project();
-        this.gear.step(inner, key, lent.waker, |cx| {
+        this.gear.step(inner, key, lent, |cx| {
             let Some(future) = this.future.as_mut().as_pin_mut() else {
-                return Poll::Ready(Left::Nothing);
+                return Poll::Ready(Stepped::Ended);
             };
             let value = ready!(future.poll(cx));
             // While the future is still there.
             inner.tasks.borrow().leave(key, value);
             this.future.set(None);
-            Poll::Ready(Left::Nothing)
+            Poll::Ready(Stepped::Ended)
         })
     }
 
@@ -149,9 +149,9 @@ impl Hooked {
 impl Body for Hooked {
     fn step(self: Pin<&mut Self>, inner: &Inner, key: TaskKey, lent: &mut Lent<'_, '_>) -> Stepped {
         let Hooked { body, gear } = self.get_mut();
-        gear.step(inner, key, lent.waker, |cx| match body {
-            Some(body) => body.as_mut().poll(cx).map(|()| Left::Something),
-            None => Poll::Ready(Left::Nothing),
+        gear.step(inner, key, lent, |cx| match body {
+            Some(body) => body.as_mut().poll(cx).map(|()| Stepped::Left),
+            None => Poll::Ready(Stepped::Ended),
         })
     }
 
@@ -193,15 +193,13 @@ impl Body for RootBody {
         key: TaskKey,
         lent: &mut Lent<'_, '_>,
     ) -> Stepped {
-        let Lent { root, waker } = lent;
-        let polled = match root.as_mut().filter(|root| root.key == key) {
-            Some(root) => self.0.run(inner, key, waker, |cx| (root.advance)(Advance::Poll(cx))),
-            None => (Poll::Pending, false),
+        let Lent { root, waker, .. } = lent;
+        let Some(root) = root.as_mut().filter(|root| root.key == key) else {
+            return Stepped::Waits;
         };
-        match polled {
-            (Poll::Pending, woken) => Stepped::Pending { woken },
-            (Poll::Ready(()), _) => Stepped::Ended(Left::Something),
-        }
+        let poll = |cx: &mut Context<'_>| (root.advance)(Advance::Poll(cx));
+        let (polled, woken) = self.0.run(inner, key, waker, poll);
+        Stepped::new(polled.map(|()| Stepped::Left), woken)
     }
 
     fn gear(&self) -> &Gear {

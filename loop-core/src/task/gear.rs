@@ -1,6 +1,5 @@
 //! What the steps of a task need beside its future, in the same memory.
 
-use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::task::{Context, Poll, Waker};
 
@@ -8,26 +7,40 @@ use loop_handle::Snapshot;
 
 use super::cell::TaskKey;
 use super::running::Running;
+use super::step::Lent;
 use super::waker::TaskWaker;
 use crate::inner::Inner;
 
 /// What became of a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stepped {
-    /// The future waits; and whether the task has woken itself meanwhile.
-    Pending {
-        woken: bool,
-    },
-    Ended(Left),
-    Panicked(Box<dyn Any + Send>),
+    /// The future waits.
+    Waits,
+    /// The same, and the task has woken itself meanwhile.
+    Woken,
+    /// It was dropped, and nothing of a user's is left.
+    Ended,
+    /// It has ended, and is to be [cleared](super::body::Body::clear).
+    Left,
+    /// With what is [lent](super::step::Lent::panic) now.
+    Panicked,
 }
 
-/// What is left of a body that has ended.
-#[derive(Clone, Copy)]
-pub(crate) enum Left {
-    /// Nothing of a user's: the future was dropped.
-    Nothing,
-    /// Something to be [cleared](super::body::Body::clear).
-    Something,
+impl Stepped {
+    #[inline(always)]
+    pub(super) fn new(polled: Poll<Stepped>, woken: bool) -> Self {
+        match polled {
+            Poll::Ready(ended) => ended,
+            Poll::Pending if woken => Stepped::Woken,
+            Poll::Pending => Stepped::Waits,
+        }
+    }
+
+    /// Of a future that waits: whether its task was woken.
+    #[inline(always)]
+    pub(super) fn woken(self) -> Option<bool> {
+        matches!(self, Stepped::Waits | Stepped::Woken).then_some(self == Stepped::Woken)
+    }
 }
 
 pub(crate) struct Gear {
@@ -42,21 +55,23 @@ impl Gear {
         Gear { waker: None, values }
     }
 
-    /// Polls, with the task current and in its context, and catches a panic inside that, so that what was
+    /// Polls, for how it has ended if it has, with the task current and in its context, and catches a panic inside that, so that what was
     /// written before it is kept.
     #[inline(always)]
     pub(super) fn step(
         &mut self,
         inner: &Inner,
         key: TaskKey,
-        lent: &mut Option<TaskWaker>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<Left>,
+        lent: &mut Lent<'_, '_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<Stepped>,
     ) -> Stepped {
         let caught = |cx: &mut Context<'_>| panic::catch_unwind(AssertUnwindSafe(|| poll(cx)));
-        match self.run(inner, key, lent, caught) {
-            (Ok(Poll::Pending), woken) => Stepped::Pending { woken },
-            (Ok(Poll::Ready(left)), _) => Stepped::Ended(left),
-            (Err(payload), _) => Stepped::Panicked(payload),
+        match self.run(inner, key, lent.waker, caught) {
+            (Ok(polled), woken) => Stepped::new(polled, woken),
+            (Err(payload), _) => {
+                lent.panic = Some(payload);
+                Stepped::Panicked
+            }
         }
     }
 

@@ -8,10 +8,9 @@ use super::cell::TaskKey;
 use crate::current;
 
 thread_local! {
-    // Without a destructor, so that a look at them is a load.
-    static TARGET: Cell<*const ()> = const { Cell::new(ptr::null()) };
-    /// A task of the loop that runs.
-    static TASK: Cell<TaskKey> = const { Cell::new(TaskKey::NONE) };
+    /// What its waker points to, and a task of the loop that runs. Without a destructor, so that a look at
+    /// them is a load.
+    static RUNNING: Cell<(*const (), TaskKey)> = const { Cell::new((ptr::null(), TaskKey::NONE)) };
 }
 
 /// Makes a task the running one until it is dropped or [`leave`](Running::leave)s. Steps nest: an eager start
@@ -25,7 +24,7 @@ impl Running {
     /// `target` is what the task's waker points to. It is compared and never followed.
     #[inline]
     pub(super) fn enter(target: *const (), task: TaskKey) -> Self {
-        Running { target, outer: (TARGET.replace(target), TASK.replace(task)) }
+        Running { target, outer: RUNNING.replace((target, task)) }
     }
 
     /// A task that does not have a step, but whose body is being dropped, say.
@@ -41,39 +40,39 @@ impl Running {
     /// Ends it; whether the task was [woken](wake) meanwhile.
     #[inline]
     pub(super) fn leave(self) -> bool {
-        TARGET.get() != self.target
+        RUNNING.get().0 != self.target
     }
 }
 
 impl Drop for Running {
     #[inline]
     fn drop(&mut self) {
-        let (target, task) = self.outer;
-        TARGET.set(target);
-        TASK.set(task);
+        RUNNING.set(self.outer);
     }
 }
 
 /// The task of this loop that is the running one.
 #[inline]
 pub(crate) fn running_task(loop_id: u64) -> Option<TaskKey> {
-    let task = TASK.get();
+    let (_, task) = RUNNING.get();
     (task != TaskKey::NONE && current::runs(loop_id)).then_some(task)
 }
 
 /// The same, if its waker points there. Once the task has woken itself in this step it is not said any more.
 #[inline]
 pub(super) fn task_of_waker(loop_id: u64, target: *const ()) -> Option<TaskKey> {
-    (TARGET.get() == target && current::runs(loop_id)).then(|| TASK.get())
+    let (running, task) = RUNNING.get();
+    (running == target && current::runs(loop_id)).then_some(task)
 }
 
 /// Takes note that a task is woken, if it is the running one and this is the first time in its step. What
 /// [`Running::leave`] finds changed is the note.
 #[inline]
 pub(super) fn wake(target: *const ()) -> bool {
-    let first = TARGET.get() == target;
+    let (running, task) = RUNNING.get();
+    let first = running == target;
     if first {
-        TARGET.set(ptr::null());
+        RUNNING.set((ptr::null(), task));
     }
     first
 }

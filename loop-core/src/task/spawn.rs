@@ -84,7 +84,7 @@ impl LoopRef {
     /// The step inside which this one is may be at the waker that the loop lends.
     fn start_eagerly(&self, key: TaskKey) {
         let mut waker = self.inner.spare_waker.take();
-        step(self, key, &mut Lent { root: &mut None, waker: &mut waker });
+        step(self, key, &mut Lent { root: &mut None, waker: &mut waker, panic: None });
         self.inner.spare_waker.set(waker);
     }
 

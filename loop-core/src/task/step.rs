@@ -9,7 +9,7 @@ use loop_handle::Snapshot;
 
 use super::body::AnyBody;
 use super::cell::{Entry, TaskKey};
-use super::gear::{Left, Stepped};
+use super::gear::Stepped;
 use super::running::Running;
 use super::state::{ATTEND, QUEUED, ROOT, RUNNING, WOKEN};
 use super::task_ref::{TaskRef, find, report_pending};
@@ -35,6 +35,8 @@ pub(crate) struct Lent<'a, 'r> {
     pub(crate) root: &'a mut Option<Root<'r>>,
     /// A waker for tasks that have none of their own. Nobody holds it.
     pub(crate) waker: &'a mut Option<TaskWaker>,
+    /// What a step has left that has [panicked](Stepped::Panicked).
+    pub(crate) panic: Option<Box<dyn Any + Send>>,
 }
 
 pub(crate) enum Advance<'a, 'b> {
@@ -87,6 +89,15 @@ pub(crate) fn while_queued(inner: &Inner, key: TaskKey, f: impl FnOnce()) {
 /// Runs one step.
 #[inline(always)]
 pub(crate) fn step(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
+    if lp.inner.is_observed() {
+        step_observed(lp, key, lent)
+    } else {
+        deliver_or_poll(lp, key, lent)
+    }
+}
+
+#[cold]
+fn step_observed(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
     let timing = Timing::start(lp, |context| context.task = find(&lp.inner, key));
     deliver_or_poll(lp, key, lent);
     lp.inner.settle();
@@ -102,13 +113,14 @@ fn deliver_or_poll(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
     if state & ATTEND != 0 {
         return deliver(lp, key, body, lent);
     }
-    match body.as_mut().step(inner, key, lent) {
-        Stepped::Pending { woken } => suspend(inner, key, body, woken),
-        Stepped::Ended(Left::Nothing) if !has(inner, key, ATTEND) => {
-            let values = body.as_mut().gear_mut().take_values();
-            finish(lp, key, Some(body), values, None);
-        }
-        ended => end(lp, key, body, lent, ended, None),
+    let stepped = body.as_mut().step(inner, key, lent);
+    if let Some(woken) = stepped.woken() {
+        suspend(inner, key, body, woken);
+    } else if stepped == Stepped::Ended && !has(inner, key, ATTEND) {
+        let values = body.as_mut().gear_mut().take_values();
+        finish(lp, key, Some(body), values, None);
+    } else {
+        end(lp, key, body, lent, stepped, None);
     }
 }
 
@@ -119,17 +131,14 @@ fn deliver(lp: &LoopRef, key: TaskKey, mut body: AnyBody, lent: &mut Lent<'_, '_
     let asked = find(inner, key).map(|task| task.join.header().take_asked());
     let turn = cancel::begin_step(lp, key, asked.unwrap_or_default());
     if let Turn::Cancel(reason) = turn {
-        return end(lp, key, body, lent, Stepped::Ended(Left::Something), Some(reason));
+        return end(lp, key, body, lent, Stepped::Left, Some(reason));
     }
-    match body.as_mut().step(inner, key, lent) {
-        Stepped::Pending { woken } => {
-            if matches!(turn, Turn::Watch) {
-                cancel::end_step(inner, key, woken || has(inner, key, WOKEN));
-            }
-            suspend(inner, key, body, woken);
-        }
-        ended => end(lp, key, body, lent, ended, None),
+    let stepped = body.as_mut().step(inner, key, lent);
+    let Some(woken) = stepped.woken() else { return end(lp, key, body, lent, stepped, None) };
+    if matches!(turn, Turn::Watch) {
+        cancel::end_step(inner, key, woken || has(inner, key, WOKEN));
     }
+    suspend(inner, key, body, woken);
 }
 
 fn has(inner: &Inner, key: TaskKey, bit: u8) -> bool {
@@ -144,6 +153,10 @@ fn suspend(inner: &Inner, key: TaskKey, body: AnyBody, woken: bool) {
         unreachable!("a task leaves the table only at the end of its own step")
     };
     entry.body = Some(body);
+    if entry.state == RUNNING && !woken {
+        entry.state = 0;
+        return;
+    }
     let woken = woken || entry.state & WOKEN != 0;
     entry.state = if woken { QUEUED } else { 0 } | entry.state & ATTEND;
     drop(tasks);
@@ -163,13 +176,13 @@ fn end(
     ended: Stepped,
     mut cancelled: Option<Option<Arc<str>>>,
 ) {
-    let (panicked, abort, destructor) = match ended {
-        Stepped::Panicked(payload) if body.has_ended() => (None, None, Some(payload)),
-        Stepped::Panicked(payload) => {
+    let payload = if ended == Stepped::Panicked { lent.panic.take() } else { None };
+    let (panicked, abort, destructor) = match payload {
+        Some(payload) if !body.has_ended() => {
             let abort = payload.downcast_ref::<LoopAbort>().copied();
             (Some(TaskError::Panicked(PanicError::new(payload))), abort, None)
         }
-        Stepped::Pending { .. } | Stepped::Ended(_) => (None, None, None),
+        destructor => (None, None, destructor),
     };
     let mut values = body.as_mut().gear_mut().take_values();
     let (body, aborted) = drop_body(lp, key, body, &mut values, destructor);
