@@ -4,14 +4,11 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
 use loop_bench::{Plan, Rng, bench_selector, contest_lines};
-use loop_selector::{
-    AsSource, Events, Interest, PollSelector, RegisterError, Registry, Selector, Token, Waker,
-};
+use loop_selector::{Events, PollSelector, Selector, forward_selector};
 
 /// How many waits there were, and how many events.
 #[derive(Default)]
@@ -33,41 +30,11 @@ impl Selector for Counting {
         Ok(())
     }
 
-    fn register(
-        &mut self,
-        owner: Rc<dyn AsSource>,
-        interest: Interest,
-    ) -> Result<Token, RegisterError> {
-        self.inner.register(owner, interest)
-    }
-
-    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        self.inner.modify(token, interest)
-    }
-
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.inner.rearm(token)
-    }
-
-    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
-        self.inner.deregister(token)
-    }
-
-    fn registry(&self) -> &Registry {
-        self.inner.registry()
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-
     fn name(&self) -> &'static str {
         "counting"
     }
 
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
-    }
+    forward_selector!(inner: register modify rearm deregister registry waker as_fd);
 }
 
 fn main() {

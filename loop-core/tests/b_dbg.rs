@@ -10,13 +10,11 @@ use std::time::Duration;
 
 use common::{Trace, pair, reports, turn};
 use loop_core::{
-    AsSource, Clock, EventLoop, ExceptionContext, Interest, LoopFuture, RegisterError, Selector,
-    Severity, Signal, SpawnHook, TaskBody, TaskBuilder, TaskRef, Token, VirtualClock,
-    default_selector,
+    Clock, EventLoop, ExceptionContext, Interest, LoopFuture, Selector, Severity, Signal,
+    SpawnHook, TaskBody, TaskBuilder, TaskRef, VirtualClock, default_selector,
 };
-use loop_selector::{Events, Registry, Waker};
+use loop_selector::{Events, forward_selector};
 use std::io::{self, Write};
-use std::os::fd::BorrowedFd;
 
 #[test]
 fn b_dbg_01_off_by_default_on_by_builder_and_setter() {
@@ -259,44 +257,14 @@ struct SlowSelector {
 }
 
 impl Selector for SlowSelector {
-    fn register(
-        &mut self,
-        owner: Rc<dyn AsSource>,
-        interest: Interest,
-    ) -> Result<Token, RegisterError> {
-        self.inner.register(owner, interest)
-    }
-
-    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        self.inner.modify(token, interest)
-    }
-
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.inner.rearm(token)
-    }
-
-    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
-        self.inner.deregister(token)
-    }
-
     fn select(&mut self, events: &mut Events, _: Option<Duration>) -> io::Result<()> {
         self.clock.advance(self.takes);
         self.inner.select(events, Some(Duration::ZERO))
-    }
-
-    fn registry(&self) -> &Registry {
-        self.inner.registry()
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
     }
 
     fn name(&self) -> &'static str {
         "slow"
     }
 
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
-    }
+    forward_selector!(inner: register modify rearm deregister registry waker as_fd);
 }

@@ -46,9 +46,9 @@
 //! # A selector of your own
 //!
 //! The trait is meant to be implemented elsewhere: over another system call, in a simulation, as a
-//! wrapper that records. [`Registry`] does the bookkeeping, [`Waker`] the wake-up protocol,
-//! [`whole_millis`] the rounding, [`SelectorError`] the messages. The feature `conformance` is the
-//! suite that the backends here pass: `conformance_tests!(mine, || Ok(Box::new(Mine::new()?)))`.
+//! wrapper that records, for which [`forward_selector!`] writes what it leaves alone. [`Registry`] does
+//! the bookkeeping, [`Waker`] the wake-up protocol, [`whole_millis`] the rounding, [`SelectorError`] the
+//! messages. The feature `conformance` is the suite that the backends here pass: `conformance_tests!(mine, || Ok(Box::new(Mine::new()?)))`.
 //!
 //! # Map
 //!
@@ -81,6 +81,7 @@ pub mod conformance;
 mod default;
 mod error;
 mod event;
+mod forward;
 mod interest;
 mod probe;
 mod process;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use loop_selector::conformance::{self, Make};
 use loop_selector::{
-    AsSource, Event, Events, Interest, PollSelector, Readiness, RegisterError, Registry, Selector,
-    Token, Waker, conformance_tests,
+    AsSource, Event, Events, Interest, PollSelector, Readiness, RegisterError, Selector, Token,
+    conformance_tests, forward_selector,
 };
 
 #[derive(Clone, Copy, PartialEq)]
@@ -50,18 +50,6 @@ impl Selector for Recorder {
         self.inner.register(owner, interest)
     }
 
-    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        self.inner.modify(token, interest)
-    }
-
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.inner.rearm(token)
-    }
-
-    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
-        self.inner.deregister(token)
-    }
-
     fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = match self.fault {
             Fault::RoundsDown => timeout.map(|t| Duration::from_millis(t.as_millis() as u64)),
@@ -92,14 +80,6 @@ impl Selector for Recorder {
         Ok(())
     }
 
-    fn registry(&self) -> &Registry {
-        self.inner.registry()
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-
     fn name(&self) -> &'static str {
         "recorder"
     }
@@ -107,6 +87,8 @@ impl Selector for Recorder {
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
+
+    forward_selector!(inner: modify rearm deregister registry waker);
 }
 
 conformance_tests!(recorder, || Recorder::boxed(Fault::None));

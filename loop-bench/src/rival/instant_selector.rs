@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use loop_selector::{
-    AsSource, Event, Events, Interest, PollSelector, Readiness, RegisterError, Registry, Selector,
-    Token, Waker,
+    AsSource, Event, Events, Interest, PollSelector, Readiness, RegisterError, Selector, Token,
+    forward_selector,
 };
 
 /// Whatever is registered is always readable.
@@ -42,25 +42,9 @@ impl Selector for Instant {
         Ok(token)
     }
 
-    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        self.inner.modify(token, interest)
-    }
-
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.inner.rearm(token)
-    }
-
     fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
         self.tokens.retain(|&known| known != token);
         self.inner.deregister(token)
-    }
-
-    fn registry(&self) -> &Registry {
-        self.inner.registry()
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
     }
 
     fn name(&self) -> &'static str {
@@ -70,4 +54,6 @@ impl Selector for Instant {
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
+
+    forward_selector!(inner: modify rearm registry waker);
 }

@@ -128,7 +128,7 @@ fn timers(n: u64, cancelled: u64) -> Contest {
 mod tests {
     use std::io;
 
-    use loop_selector::{AsSource, RegisterError, Registry, Token, Waker};
+    use loop_selector::forward_selector;
 
     use super::*;
 
@@ -164,34 +164,6 @@ mod tests {
             Ok(())
         }
 
-        fn register(
-            &mut self,
-            owner: Rc<dyn AsSource>,
-            interest: Interest,
-        ) -> Result<Token, RegisterError> {
-            self.0.register(owner, interest)
-        }
-
-        fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-            self.0.modify(token, interest)
-        }
-
-        fn rearm(&mut self, token: Token) -> io::Result<()> {
-            self.0.rearm(token)
-        }
-
-        fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
-            self.0.deregister(token)
-        }
-
-        fn registry(&self) -> &Registry {
-            self.0.registry()
-        }
-
-        fn waker(&self) -> Waker {
-            self.0.waker()
-        }
-
         fn name(&self) -> &'static str {
             "forgetful"
         }
@@ -199,6 +171,8 @@ mod tests {
         fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
             None
         }
+
+        forward_selector!(0: register modify rearm deregister registry waker);
     }
 
     #[test]

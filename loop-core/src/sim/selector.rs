@@ -1,12 +1,11 @@
 //! `SimSelector`: a selector with no outside world.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
-use std::time::Duration;
 
 use loop_selector::{
-    AsSource, Events, Interest, PollSelector, RegisterError, Registry, Selector, Token, Waker,
+    AsSource, Interest, PollSelector, RegisterError, Selector, Token, forward_selector,
 };
 
 /// A selector that watches no descriptor and hears only of wakes: under [`AutoJump`](crate::AutoJump) it
@@ -39,35 +38,9 @@ impl Selector for SimSelector {
         Err(RegisterError::new(owner, io::Error::new(io::ErrorKind::Unsupported, text)))
     }
 
-    fn modify(&mut self, token: Token, interest: Option<Interest>) -> io::Result<()> {
-        self.wakes.modify(token, interest)
-    }
-
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.wakes.rearm(token)
-    }
-
-    fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
-        self.wakes.deregister(token)
-    }
-
-    fn select(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        self.wakes.select(events, timeout)
-    }
-
-    fn registry(&self) -> &Registry {
-        self.wakes.registry()
-    }
-
-    fn waker(&self) -> Waker {
-        self.wakes.waker()
-    }
-
     fn name(&self) -> &'static str {
         "sim"
     }
 
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.wakes.as_fd()
-    }
+    forward_selector!(wakes: modify rearm deregister select registry waker as_fd);
 }

@@ -5,7 +5,6 @@ use std::cell::{Cell, RefCell};
 #[cfg(target_os = "linux")]
 use std::fs::{read_link, read_to_string};
 use std::io::{self, Write as _};
-use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 #[cfg(target_os = "linux")]
 use std::path::{Path, PathBuf};
@@ -18,7 +17,7 @@ use loop_core::{
     AsSource, Builder, EventLoop, ExceptionContext, Interest, LoopRef, RegisterError, Selector,
     Token, VirtualClock,
 };
-use loop_selector::{Events, Registry, Waker, available, by_name};
+use loop_selector::{Events, available, by_name, forward_selector};
 
 /// Ends the process if it is not dropped within a minute, or within `LOOP_TEST_WATCHDOG` seconds: a hang becomes
 /// a failure with a name.
@@ -233,10 +232,6 @@ impl Selector for LogSelector {
         self.inner.modify(token, interest)
     }
 
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.inner.rearm(token)
-    }
-
     fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
         self.note(Call::Deregister);
         self.inner.deregister(token)
@@ -249,21 +244,7 @@ impl Selector for LogSelector {
         result
     }
 
-    fn registry(&self) -> &Registry {
-        self.inner.registry()
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
-    }
+    forward_selector!(inner: rearm registry waker name as_fd);
 }
 
 /// Runs a test on a loop of each backend whose selector logs.

@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use loop_core::{AsSource, Interest, Readiness, RegisterError, Selector, Token};
-use loop_selector::{Event, Events, Registry, Waker, by_name};
+use loop_selector::{Event, Events, by_name, forward_selector};
 
 /// The owner of a registered descriptor, as somebody else who has it: what [`Log::owners`] found.
 /// It keeps the descriptor open.
@@ -82,10 +82,6 @@ impl Selector for LogSelector {
         self.inner.modify(token, interest)
     }
 
-    fn rearm(&mut self, token: Token) -> io::Result<()> {
-        self.inner.rearm(token)
-    }
-
     fn deregister(&mut self, token: Token) -> io::Result<Rc<dyn AsSource>> {
         self.log.deregisters.set(self.log.deregisters.get() + 1);
         self.log.fds.borrow_mut().retain(|(other, _)| *other != token);
@@ -103,19 +99,5 @@ impl Selector for LogSelector {
         Ok(())
     }
 
-    fn registry(&self) -> &Registry {
-        self.inner.registry()
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
-    }
+    forward_selector!(inner: rearm registry waker name as_fd);
 }
