@@ -1,5 +1,7 @@
 //! [`Line`]: one JSON object of a file of results.
 
+use std::fmt;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,6 +39,13 @@ pub struct WrongAnswer {
     pub subject: String,
     /// What was wrong.
     pub why: String,
+}
+
+impl fmt::Display for WrongAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workload, subject, why } = self;
+        write!(f, "{workload} {subject}: {why}")
+    }
 }
 
 /// A row as it is written. What follows from the rounds is written too, for those who read the file

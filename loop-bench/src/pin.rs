@@ -23,17 +23,26 @@ impl Pins {
         Some(Self { peer: allowed.next()?, main: allowed.next()? })
     }
 
-    /// Pins this thread to the main core, and from now on each peer to its own. Once a process.
+    /// Whether both cores may be had.
     ///
     /// # Errors
-    /// What the system says, if a core is not there or may not be used; or that the process is pinned already.
-    pub fn apply(self) -> Result<(), String> {
+    /// Which of them may not, and those that may.
+    pub fn check(self) -> Result<(), String> {
         for core in [self.peer, self.main] {
             if !sys::allowed().any(|allowed| allowed == core) {
                 let allowed: Vec<_> = sys::allowed().map(|core| core.to_string()).collect();
                 return Err(format!("core {core} cannot be had; there are {}", allowed.join(", ")));
             }
         }
+        Ok(())
+    }
+
+    /// Pins this thread to the main core, and from now on each peer to its own. Once a process.
+    ///
+    /// # Errors
+    /// What the system says, if a core is not there or may not be used; or that the process is pinned already.
+    pub fn apply(self) -> Result<(), String> {
+        self.check()?;
         sys::pin_to(self.main).map_err(|error| format!("core {}: {error}", self.main))?;
         PINS.set(self).map_err(|_| "this process is pinned already".to_owned())
     }

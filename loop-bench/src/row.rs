@@ -73,6 +73,32 @@ impl Row {
         is_ours(&self.subject)
     }
 
+    /// The result of both rows' rounds, those of `earlier` first: what one subject did in one contest, twice. Of costs
+    /// and curves, which are medians and percentiles already, it has the means; what is counted stays as it is here.
+    pub fn after(self, earlier: &Self) -> Self {
+        let rounds = [&earlier.rounds[..], &self.rounds].concat();
+        let (before, here) = (earlier.rounds.len() as f64, self.rounds.len() as f64);
+        let mean = |a: f64, b: f64| (a * before + b * here) / (before + here);
+        let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| mean(a, b));
+        let costs = Costs {
+            user: both(earlier.costs.user, self.costs.user),
+            system: both(earlier.costs.system, self.costs.system),
+            ..self.costs
+        };
+        let point = |&(percentile, nanos): &(f64, f64)| {
+            let same = earlier.curve.iter().find(|point| point.0 == percentile)?;
+            Some((percentile, mean(same.1, nanos)))
+        };
+        Self {
+            summary: Summary::of(&rounds).unwrap_or(self.summary),
+            rounds,
+            processor: [&earlier.processor[..], &self.processor].concat(),
+            costs,
+            curve: self.curve.iter().filter_map(point).collect(),
+            ..self
+        }
+    }
+
     /// The same subject's result by another measure: each round divided by `divisor`; a derived row.
     /// Costs and curve stay behind.
     pub fn scaled(
@@ -163,6 +189,24 @@ mod tests {
         assert!(!a.clone().unwrap().is_beside(&b.unwrap()));
         assert!(!a.unwrap().is_beside(&c.unwrap()));
         assert_eq!(Row::of("w", "a", [], "ns/op", vec![]), None);
+    }
+
+    #[test]
+    fn a_row_after_another_has_the_rounds_of_both() {
+        let row = |rounds: &[f64], user, curve: &[(f64, f64)]| Row {
+            processor: rounds.to_vec(),
+            costs: Costs { user: Some(user), instructions: Some(7.0), ..Costs::default() },
+            curve: curve.to_vec(),
+            ..Row::of("w/a", "a", [], "ns/op", rounds.to_vec()).unwrap()
+        };
+        let earlier = row(&[4.0, 1.0, 2.0], 8.0, &[(50.0, 10.0), (90.0, 30.0), (100.0, 50.0)]);
+        let joined = row(&[3.0], 4.0, &[(50.0, 6.0), (100.0, 10.0)]).after(&earlier);
+        assert_eq!(joined.rounds, [4.0, 1.0, 2.0, 3.0]);
+        assert_eq!(joined.processor, joined.rounds);
+        assert_eq!(Summary::of(&joined.rounds), Some(joined.summary));
+        assert_eq!((joined.costs.user, joined.costs.system), (Some(7.0), None));
+        assert_eq!(joined.costs.instructions, Some(7.0));
+        assert_eq!(joined.curve, [(50.0, 9.0), (100.0, 40.0)]);
     }
 
     #[test]

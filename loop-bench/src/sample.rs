@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::latency::Latencies;
+use crate::line::WrongAnswer;
 use crate::meter::Meter;
 use crate::params::Params;
 use crate::rng::Rng;
@@ -211,10 +212,11 @@ impl Contest {
                     curve: subject.latencies.map_or(vec![], |all| all.borrow().curve()),
                     ..row
                 }),
-                (wrong, _) => {
-                    let why = wrong.unwrap_or_else(|| Wrong("no round was run".into()));
-                    outcome.wrong.push((self.workload, name, why));
-                }
+                (wrong, _) => outcome.wrong.push(WrongAnswer {
+                    workload: self.workload.to_owned(),
+                    subject: name,
+                    why: wrong.map_or_else(|| "no round was run".into(), |wrong| wrong.0),
+                }),
             }
         }
         outcome
@@ -253,8 +255,8 @@ impl Score {
 pub struct Outcome {
     /// One a subject whose answers were all right.
     pub rows: Vec<Row>,
-    /// Workload and subject of each wrong answer, and what was wrong.
-    pub wrong: Vec<(&'static str, String, Wrong)>,
+    /// Whose were not.
+    pub wrong: Vec<WrongAnswer>,
 }
 
 #[cfg(test)]
@@ -332,7 +334,8 @@ mod tests {
         });
         let sound = Subject::new("sound", |_| Ok(lap(1, 1)));
         let outcome = Contest::new("w", &[], vec![flaky, sound]).run(&PLAN, &mut Rng::new(1));
-        assert_eq!(outcome.wrong, [("w", "flaky".to_string(), Wrong("2 + 2 = 5".into()))]);
+        assert_eq!(outcome.wrong.len(), 1);
+        assert_eq!(outcome.wrong[0].to_string(), "w flaky: 2 + 2 = 5");
         assert_eq!(outcome.rows.len(), 1);
         assert_eq!(outcome.rows[0].subject, "sound");
     }

@@ -73,6 +73,48 @@ fn a_run_writes_the_machine_and_a_row_for_each_subject() {
 }
 
 #[test]
+fn passes_are_processes_whose_rounds_are_told_together() {
+    let file: PathBuf = env::temp_dir().join(format!("loop-bench-passes-{}.json", process::id()));
+    let json = file.to_str().unwrap();
+    let run = ["run", "handles/once", "--quick", "--seed", "7", "--json", json];
+    let output = loop_bench(&[&run[..], &["--rounds", "5", "--passes", "3"]].concat());
+    let told = text(&output.stdout);
+    assert!(output.status.success(), "{told}{}", text(&output.stderr));
+    assert!(told.contains("\nseed 7, 5 rounds in 3 passes, cores "), "{told}");
+    assert!(told.contains("pass 1 of 3 is done\npass 2 of 3 is done\n"), "{told}");
+    let results = loop_bench::Results::read(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    assert_eq!((results.run.seed, results.run.rounds, results.run.passes), (7, 5, 3));
+    assert!(results.rows.iter().any(|row| row.subject == "loop-handle"));
+    for row in &results.rows {
+        assert_eq!((row.rounds.len(), row.processor.len()), (5, 5), "{row:?}");
+    }
+
+    let output = loop_bench(&[&run[..], &["--passes", "4"]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("4 passes cannot share 3 rounds"));
+}
+
+#[test]
+fn a_wrong_answer_in_an_earlier_pass_is_told_once_a_pass() {
+    let output = loop_bench(&[
+        "run",
+        "echo/small",
+        "--quick",
+        "--passes",
+        "2",
+        "--fault",
+        "corrupt",
+        "--backend",
+        "poll",
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let told = text(&output.stdout);
+    assert_eq!(told.matches("WRONG echo/small corrupting: message ").count(), 2, "{told}");
+    assert!(told.contains("loop-net/poll"), "{told}");
+}
+
+#[test]
 fn a_server_that_changes_a_byte_makes_the_run_fail() {
     let output =
         loop_bench(&["run", "echo/small", "--quick", "--fault", "corrupt", "--backend", "poll"]);

@@ -3,6 +3,7 @@
 mod compare;
 mod list;
 mod load;
+mod passes;
 mod progress;
 mod report;
 mod run;

@@ -7,15 +7,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use loop_bench::{
     Contest, Counter, Finding, Line, Machine, Pins, Plan, Recorder, Rng, Row, RunInfo, Workload,
-    WrongAnswer, contest_lines, corrupting_server, foreign_versions,
+    contest_lines, corrupting_server, foreign_versions,
 };
 
 use super::Done;
+use super::passes::{Earlier, pass_of};
 use super::progress::Progress;
 use super::selection::Selection;
 
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
 pub(super) struct Args {
     #[command(flatten)]
     selection: Selection,
@@ -28,6 +29,10 @@ pub(super) struct Args {
     /// So many rounds, whatever the sizes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
+    /// Spread the rounds over so many passes, each in a process of its own; without it, three at full size and one of
+    /// a quick run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    passes: Option<u16>,
     /// Write the results to FILE too, one JSON object a line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -41,17 +46,24 @@ pub(super) struct Args {
     /// installed: slow
     #[arg(long)]
     counts: bool,
+    /// This is an earlier pass of another run, which does what is done once
+    #[arg(long, hide = true)]
+    part: bool,
     /// To try out the tool itself: `corrupt` adds a server that changes a byte, `slow:SUBJECT:PERCENT` slows a
     /// subject
     #[arg(long, hide = true, value_name = "FAULT")]
     fault: Option<Fault>,
 }
 
+/// Of a run at full size.
+const FULL_PASSES: usize = 3;
+
 const EXAMPLES: &str = "\
 Examples:
   loop-bench run                            everything, at full size
   loop-bench run timers echo/small --quick  a family and a member of another
-  loop-bench run --quick --rounds 9         small sizes, and enough rounds for `compare`
+  loop-bench run --quick --rounds 9 --passes 3
+                                            small sizes, and enough rounds for `compare`
   loop-bench run wake --pin 2,3             senders on core 2, the loops on core 3
   loop-bench run --seed 7 --json new.json   the same data and order as any run with seed 7
 
@@ -107,28 +119,44 @@ impl Fault {
     }
 }
 
+impl Args {
+    fn plan(&self) -> Result<(Plan, usize), String> {
+        let plan = Plan::new(self.quick, self.seed.unwrap_or_else(any_seed));
+        let plan = self.rounds.map_or(plan, |rounds| plan.with_rounds(rounds.into()));
+        let usual = plan.size(1, FULL_PASSES).min(plan.rounds());
+        let passes = self.passes.map_or(usual, usize::from);
+        if passes > plan.rounds() {
+            return Err(format!("{passes} passes cannot share {} rounds", plan.rounds()));
+        }
+        Ok((plan, passes))
+    }
+
+    fn contests(&self, plan: &Plan) -> Result<Vec<Contest>, String> {
+        let mut contests = self.selection.contests(plan)?;
+        if let Some(fault) = &self.fault {
+            contests.iter_mut().for_each(|contest| fault.spoil(contest, plan));
+        }
+        Ok(contests)
+    }
+
+    fn pins(&self) -> Result<Option<Pins>, String> {
+        let pins = match self.pin {
+            Some(Pinning::None) => None,
+            Some(Pinning::Cores(pins)) => Some(pins),
+            None => Pins::usual(),
+        };
+        pins.map(Pins::check).transpose()?;
+        Ok(pins)
+    }
+}
+
 /// Runs what is selected, and prints and writes each result as soon as it is there.
 pub(super) fn run(args: &Args) -> Done {
-    let plan = Plan::new(args.quick, args.seed.unwrap_or_else(any_seed));
-    let plan = args.rounds.map_or(plan, |rounds| plan.with_rounds(rounds.into()));
-    let mut contests = args.selection.contests(&plan)?;
-    if let Some(fault) = &args.fault {
-        contests.iter_mut().for_each(|contest| fault.spoil(contest, &plan));
-    }
-    // Before the pins: it counts the cores that there are.
-    let mut machine = Machine::look();
-    let takes_part = |name: &str| {
-        let mut subjects = contests.iter().flat_map(|contest| contest.subjects());
-        subjects.any(|subject| subject.name() == name)
-    };
-    machine.versions.extend(foreign_versions(takes_part));
-    let pins = match args.pin {
-        Some(Pinning::None) => None,
-        Some(Pinning::Cores(pins)) => Some(pins),
-        None => Pins::usual(),
-    };
-    pins.map(Pins::apply).transpose()?;
-    let info = RunInfo::new(&plan, pins);
+    let (plan, passes) = args.plan()?;
+    let contests = args.contests(&plan)?;
+    let pins = args.pins()?;
+    let machine = machine(&contests);
+    let info = RunInfo::new(&plan, passes, pins);
     println!("{machine}\n{info}");
     let mut recorder = Recorder::create(args.json.as_deref())?;
     recorder.write(&Line::Machine(machine))?;
@@ -139,29 +167,37 @@ pub(super) fn run(args: &Args) -> Done {
         recorder.write(&Line::Finding(absence))?;
     }
 
+    // Before the pins, which children would inherit.
+    let earlier = Earlier::run(&plan, passes)?;
+    pins.map(Pins::apply).transpose()?;
+    let pass = pass_of(&plan, passes, passes);
     let (mut rng, mut counter) = (Rng::new(plan.seed), Counter::new(plan));
-    let mut all_right = true;
-    let mut rows = Vec::new();
+    let (mut rows, mut done) = (Vec::new(), ExitCode::SUCCESS);
+    let mut wrong = earlier.wrong();
     let subjects: usize = contests.iter().map(|contest| contest.subjects().len()).sum();
-    let progress = Progress::of((subjects * (plan.rounds() + 1)) as u64);
+    let progress = Progress::of((subjects * (pass.rounds() + 1)) as u64);
     for contest in contests {
         let name = contest.workload();
-        let mut outcome = contest.run_watched(&plan, &mut rng, |turn| progress.turn(name, turn));
+        let outcome = contest.run_watched(&pass, &mut rng, |turn| progress.turn(name, turn));
+        let joined = outcome.rows.into_iter().filter_map(|row| earlier.with(row));
+        let mut joined: Vec<Row> = joined.collect();
         // What another process did would not be counted.
-        let counted = |row: &&mut Row| args.counts && !row.costs.is_empty();
-        for row in outcome.rows.iter_mut().filter(counted) {
+        let is_counted = |row: &&mut Row| args.counts && !args.part && !row.costs.is_empty();
+        for row in joined.iter_mut().filter(is_counted) {
             progress.say(&format!("{name}  {}: counting", row.subject));
             row.costs = counter.count(row);
         }
-        progress.print(&contest_lines(&outcome.rows));
-        for (workload, subject, why) in outcome.wrong {
-            progress.print(&format!("WRONG {workload} {subject}: {why}\n"));
-            let (workload, why) = (workload.to_owned(), why.to_string());
-            recorder.write(&Line::Wrong(WrongAnswer { workload, subject, why }))?;
-            all_right = false;
+        progress.print(&contest_lines(&joined));
+        record(&mut recorder, &joined)?;
+        rows.extend(joined);
+        for answer in wrong.drain(..).chain(outcome.wrong) {
+            progress.print(&format!("WRONG {answer}\n"));
+            recorder.write(&Line::Wrong(answer))?;
+            done = ExitCode::FAILURE;
         }
-        record(&mut recorder, &outcome.rows)?;
-        rows.extend(outcome.rows);
+    }
+    if args.part {
+        return Ok(done);
     }
     let derived: Vec<Row> = Workload::ALL.iter().flat_map(|family| family.derived(&rows)).collect();
     derived.chunk_by(Row::is_beside).for_each(|contest| progress.print(&contest_lines(contest)));
@@ -180,7 +216,18 @@ pub(super) fn run(args: &Args) -> Done {
         println!("{finding}");
         recorder.write(&Line::Finding(finding))?;
     }
-    Ok(if all_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(done)
+}
+
+/// This machine, with the versions of the rivals that take part.
+fn machine(contests: &[Contest]) -> Machine {
+    let takes_part = |name: &str| {
+        let mut subjects = contests.iter().flat_map(|contest| contest.subjects());
+        subjects.any(|subject| subject.name() == name)
+    };
+    let mut machine = Machine::look();
+    machine.versions.extend(foreign_versions(takes_part));
+    machine
 }
 
 fn record(recorder: &mut Recorder, rows: &[Row]) -> std::io::Result<()> {

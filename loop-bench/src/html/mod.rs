@@ -129,7 +129,13 @@ fn machine(page: &mut String, runs: &[Results]) {
     page.push_str("<section id=\"machine\"><h2>Where and how</h2>");
     for run in runs {
         let (machine, info) = (&run.machine, &run.run);
-        let rounds = format!("{} of each subject, after one that warms up", info.rounds);
+        let rounds = match info.passes {
+            0 | 1 => format!("{} of each subject, after one that warms up", info.rounds),
+            passes => format!(
+                "{} of each subject in {passes} processes, each of which warms up for one",
+                info.rounds
+            ),
+        };
         let list =
             |lines: &[String]| if lines.is_empty() { "none".into() } else { lines.join("; ") };
         _ = write!(page, "<dl>");
