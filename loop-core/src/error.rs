@@ -133,6 +133,12 @@ impl fmt::Display for InvalidState {
 
 impl Error for InvalidState {}
 
+impl From<InvalidState> for io::Error {
+    fn from(error: InvalidState) -> io::Error {
+        io::Error::other(error)
+    }
+}
+
 /// Why awaiting a [`LoopFuture`](crate::LoopFuture) gave no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -162,6 +168,12 @@ impl<E: fmt::Display> fmt::Display for FutureError<E> {
 }
 
 impl<E: fmt::Debug + fmt::Display> Error for FutureError<E> {}
+
+impl<E: fmt::Debug + fmt::Display + Send + Sync + 'static> From<FutureError<E>> for io::Error {
+    fn from(error: FutureError<E>) -> io::Error {
+        io::Error::other(error)
+    }
+}
 
 /// Why a task ended without a value.
 #[derive(Debug, Clone)]
@@ -277,6 +289,12 @@ impl fmt::Display for PanicError {
 }
 
 impl Error for PanicError {}
+
+impl From<PanicError> for io::Error {
+    fn from(error: PanicError) -> io::Error {
+        io::Error::other(error)
+    }
+}
 
 /// A panic payload that no guard of the loop swallows: it unwinds out of `run_*`, after the loop has
 /// restored its state, with the rest of the batch still queued (B-LOOP-19).

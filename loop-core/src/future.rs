@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::panic::Location;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -108,6 +109,15 @@ impl<V> fmt::Display for CompleteError<V> {
 }
 
 impl<V> Error for CompleteError<V> {}
+
+impl<V> From<CompleteError<V>> for io::Error {
+    fn from(error: CompleteError<V>) -> io::Error {
+        match error {
+            CompleteError::InvalidState(_) => InvalidState.into(),
+            CompleteError::Closed => LoopError::Closed.into(),
+        }
+    }
+}
 
 impl LoopRef {
     /// A pending future of this loop; asyncio's `create_future`.

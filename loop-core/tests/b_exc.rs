@@ -3,15 +3,18 @@
 mod common;
 
 use std::cell::Cell;
+use std::error::Error;
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::rc::Rc;
 use std::time::Duration;
 
 use common::{OnDrop, Trace, keep, reports, turn};
+use loop_core::sync::{Barrier, Queue, Semaphore, Shutdown};
 use loop_core::{
-    Context, ContextVar, EventLoop, ExceptionContext, Failure, LoopAbort, LoopRef, Severity,
-    TaskGroup, catch_cancelled,
+    Context, ContextVar, EventLoop, ExceptionContext, Executor, ExecutorTimeout, Failure,
+    LoopAbort, LoopFuture, LoopRef, Severity, TaskGroup, ThreadPool, catch_cancelled,
 };
 
 fn new_loop() -> EventLoop {
@@ -302,4 +305,52 @@ fn a_destructor_that_panics_is_reported_wherever_the_loop_drops() {
     assert_eq!(lines[0], "callback failed: panic \"destructor\"");
     assert_eq!(lines[1], "a destructor failed: panic \"destructor\"");
     assert_eq!(lines.len(), 6, "{lines:?}");
+}
+
+/// The contract's D-6: in a program that returns `io::Result`, a `?` is enough.
+#[test]
+fn every_error_becomes_an_io_error_that_says_the_same() {
+    fn same<E: Error + Into<io::Error>>(error: E, kind: io::ErrorKind) {
+        let text = error.to_string();
+        let converted: io::Error = error.into();
+        assert_eq!((converted.to_string(), converted.kind()), (text, kind));
+    }
+    use io::ErrorKind::{Other, TimedOut, WouldBlock};
+
+    let queue = Queue::bounded(1.try_into().unwrap());
+    same(queue.try_get().unwrap_err(), WouldBlock);
+    queue.try_put(Rc::new(())).unwrap();
+    same(queue.try_put(Rc::new(())).unwrap_err(), WouldBlock);
+    queue.shutdown(Shutdown::Immediate);
+    same(queue.try_get().unwrap_err(), Other);
+    same(queue.try_put(Rc::new(())).unwrap_err(), Other);
+
+    let mut event_loop = new_loop();
+    let future: LoopFuture<_, String> = event_loop.create_future();
+    same(future.result().unwrap_err(), Other);
+    future.set_result(1).unwrap();
+    same(future.set_result(2).unwrap_err(), Other);
+    let semaphore = Semaphore::bounded(1);
+    same(semaphore.release(1).unwrap_err(), Other);
+    let barrier = Barrier::new(1.try_into().unwrap());
+    barrier.abort();
+    let (broken, put, got, failed) = event_loop
+        .run_until_complete(async {
+            let failed = TaskGroup::scope(async |_| Err::<(), _>("no".to_owned())).await;
+            (barrier.wait().await, queue.put(Rc::new(())).await, queue.get().await, failed)
+        })
+        .unwrap();
+    same(broken.unwrap_err(), Other);
+    same(put.unwrap_err(), Other);
+    same(got.unwrap_err(), Other);
+    let failed = failed.unwrap_err();
+    same(failed.errors[0].clone(), Other);
+    same(failed, Other);
+    same(loop_core::catch_panic(|| panic!("ouch")).unwrap_err(), Other);
+
+    let pool = ThreadPool::new(1.try_into().unwrap());
+    pool.shutdown();
+    let refused: io::Error = pool.execute(Box::new(|| ())).unwrap_err().into();
+    assert_eq!(refused.to_string(), "the thread pool is shut down");
+    same(ExecutorTimeout, TimedOut);
 }

@@ -49,11 +49,11 @@ async fn serve(router: Router, mut reader: StreamReader, writer: StreamWriter) -
 }
 
 fn main() -> io::Result<()> {
-    let port: u16 = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(8080);
+    let port = std::env::args().nth(1).unwrap_or_else(|| "8080".to_owned());
     run(async move {
         let lp = LoopRef::current();
         let router = router();
-        let serving = Net::os(&lp).tcp_server(("127.0.0.1", port)).serve_streams(
+        let serving = Net::os(&lp).tcp_server(format!("127.0.0.1:{port}")).serve_streams(
             async move |reader, writer| {
                 // Clients come and go as they like.
                 let _ = serve(router.clone(), reader, writer).await;

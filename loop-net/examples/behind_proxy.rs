@@ -37,10 +37,10 @@ async fn answer(mut reader: StreamReader, writer: StreamWriter) -> io::Result<()
     Ok(())
 }
 
-async fn serve(port: u16) -> io::Result<()> {
+async fn serve(port: &str) -> io::Result<()> {
     let lp = LoopRef::current();
     let net = Net::os(&lp);
-    let builder = net.tcp_server(("127.0.0.1", port)).proxy_protocol(PATIENCE);
+    let builder = net.tcp_server(format!("127.0.0.1:{port}")).proxy_protocol(PATIENCE);
     let server = builder.serve_streams(answer).await?;
     println!("listening on {} ({})", server.local_addrs()[0], lp.selector_name());
     server.serve_until_interrupted().await?;
@@ -49,6 +49,6 @@ async fn serve(port: u16) -> io::Result<()> {
 }
 
 fn main() -> io::Result<()> {
-    let port = std::env::args().nth(1).and_then(|port| port.parse().ok());
-    run(serve(port.unwrap_or(7001)))?
+    let port = std::env::args().nth(1).unwrap_or_else(|| "7001".to_owned());
+    run(serve(&port))?
 }

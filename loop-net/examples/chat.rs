@@ -93,31 +93,25 @@ impl Room {
 }
 
 fn main() -> io::Result<()> {
-    let port = match std::env::args().nth(1) {
-        Some(text) => text.parse().map_err(|_| {
-            io::Error::new(io::ErrorKind::InvalidInput, format!("{text}: not a port"))
-        })?,
-        None => 7777,
-    };
-    run(chat(port))?
+    let port = std::env::args().nth(1).unwrap_or_else(|| "7777".to_owned());
+    run(chat(&port))?
 }
 
-async fn chat(port: u16) -> io::Result<()> {
+async fn chat(port: &str) -> io::Result<()> {
     let lp = LoopRef::current();
     let room = Rc::new(Room::default());
     let everybody = room.clone();
     let server = Net::os(&lp)
-        .tcp_server(("127.0.0.1", port))
+        .tcp_server(format!("127.0.0.1:{port}"))
         .serve_streams(async move |reader, writer| everybody.serve(reader, writer).await)
         .await?;
     println!("listening on {} ({})", server.local_addrs()[0], lp.selector_name());
 
     server.serve_until_interrupted().await?;
     room.goodbye();
-    if timeout(GRACE, server.wait_closed()).await.is_err() {
-        println!("{} connections do not end, aborted", server.connections());
-        server.abort_clients();
-        server.wait_closed().await;
+    let drained = server.drain(GRACE).await;
+    if drained.aborted > 0 {
+        println!("{} connections did not end, aborted", drained.aborted);
     }
     Ok(())
 }

@@ -58,13 +58,13 @@ impl DatagramProtocol for Datagrams {
     }
 }
 
-async fn serve(directory: PathBuf, port: u16) -> io::Result<()> {
+async fn serve(directory: PathBuf, port: &str) -> io::Result<()> {
     let lp = LoopRef::current();
     let net = Net::os(&lp);
-    let local = ("127.0.0.1", port);
-    let streams = net.tcp_server(local).and_unix(directory.join("stream"));
+    let local = format!("127.0.0.1:{port}");
+    let streams = net.tcp_server(&local).and_unix(directory.join("stream"));
     let streams = streams.bind(Streams::default).await?;
-    let udp = net.udp(local).open(Datagrams::default).await?;
+    let udp = net.udp(&local).open(Datagrams::default).await?;
     let unix = net.unix_datagram(directory.join("datagram")).open(Datagrams::default).await?;
     let (tcp, udp_addr) = (streams.local_addrs()[0], udp.local_sock_addr());
     println!("listening on {tcp}, {udp_addr} ({})", lp.selector_name());
@@ -79,6 +79,6 @@ async fn serve(directory: PathBuf, port: u16) -> io::Result<()> {
 fn main() -> io::Result<()> {
     let mut args = std::env::args().skip(1);
     let directory = args.next().unwrap_or_else(|| ".".to_owned());
-    let port = args.next().and_then(|port| port.parse().ok());
-    run(serve(directory.into(), port.unwrap_or(7777)))?
+    let port = args.next().unwrap_or_else(|| "7777".to_owned());
+    run(serve(directory.into(), &port))?
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use loop_net::{EventLoop, Net, Protocol, Transport, timeout};
+use loop_net::{EventLoop, Net, Protocol, Transport};
 
 #[derive(Default)]
 struct Echo {
@@ -38,25 +38,16 @@ impl Protocol for Echo {
 }
 
 fn main() -> std::io::Result<()> {
-    let port = match std::env::args().nth(1) {
-        Some(text) => text.parse().map_err(|_| {
-            std::io::Error::new(std::io::ErrorKind::InvalidInput, format!("{text}: not a port"))
-        })?,
-        None => 7777,
-    };
+    let port = std::env::args().nth(1).unwrap_or_else(|| "7777".to_owned());
     let mut event_loop = EventLoop::new()?;
     let net = Net::os(&event_loop);
     let server = event_loop
-        .run_until_complete(net.tcp_server(("127.0.0.1", port)).bind(Echo::default))??;
+        .run_until_complete(net.tcp_server(format!("127.0.0.1:{port}")).bind(Echo::default))??;
     println!("listening on {} ({})", server.local_addrs()[0], event_loop.selector_name());
     event_loop.run_until_complete(server.serve_until_interrupted())??;
 
     println!("closing {} connections", server.connections());
     server.close_clients();
-    let closed = timeout(Duration::from_secs(5), server.wait_closed());
-    if event_loop.run_until_complete(closed)?.is_err() {
-        server.abort_clients();
-        event_loop.run_until_complete(server.wait_closed())?;
-    }
+    event_loop.run_until_complete(server.drain(Duration::from_secs(5)))?;
     Ok(())
 }

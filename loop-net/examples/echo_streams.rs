@@ -6,12 +6,7 @@
 use loop_net::{LoopRef, Net, StreamReader, StreamWriter, run};
 
 fn main() -> std::io::Result<()> {
-    let port = match std::env::args().nth(1) {
-        Some(text) => text.parse().map_err(|_| {
-            std::io::Error::new(std::io::ErrorKind::InvalidInput, format!("{text}: not a port"))
-        })?,
-        None => 7777,
-    };
+    let port = std::env::args().nth(1).unwrap_or_else(|| "7777".to_owned());
     run(async {
         let lp = LoopRef::current();
         let echo = async |mut reader: StreamReader, writer: StreamWriter| {
@@ -25,7 +20,8 @@ fn main() -> std::io::Result<()> {
                 writer.drain().await?;
             }
         };
-        let server = Net::os(&lp).tcp_server(("127.0.0.1", port)).serve_streams(echo).await?;
+        let server =
+            Net::os(&lp).tcp_server(format!("127.0.0.1:{port}")).serve_streams(echo).await?;
         println!("listening on {} ({})", server.local_addrs()[0], lp.selector_name());
         // Whatever is left of the connections' tasks is cancelled when `run` returns.
         server.serve_until_interrupted().await

@@ -30,7 +30,7 @@ async fn echo(mut reader: StreamReader, writer: StreamWriter) -> io::Result<()> 
     }
 }
 
-async fn serve(port: u16, certificate: &str, key: &str) -> io::Result<()> {
+async fn serve(port: &str, certificate: &str, key: &str) -> io::Result<()> {
     let key = PrivateKeyDer::from_pem_file(key).map_err(io::Error::other)?;
     let config = ServerConfig::builder()
         .with_no_client_auth()
@@ -38,7 +38,7 @@ async fn serve(port: u16, certificate: &str, key: &str) -> io::Result<()> {
         .map_err(io::Error::other)?;
     let tls = Tls::server(Arc::new(config)).handshake_timeout(Duration::from_secs(10))?;
     let lp = LoopRef::current();
-    let serving = Net::os(&lp).tcp_server(("127.0.0.1", port)).tls(tls);
+    let serving = Net::os(&lp).tcp_server(format!("127.0.0.1:{port}")).tls(tls);
     let server = serving.serve_streams(echo).await?;
     println!("listening on {}", server.local_addrs()[0]);
     server.serve_until_interrupted().await?;
@@ -78,10 +78,7 @@ fn main() -> io::Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
         ["client", addr, name, roots] => run(ask(addr, name, roots))?,
-        [port, certificate, key] => {
-            let port = port.parse().map_err(io::Error::other)?;
-            run(serve(port, certificate, key))?
-        }
+        [port, certificate, key] => run(serve(port, certificate, key))?,
         _ => {
             Err(io::Error::other("usage: echo_tls PORT CERT KEY | echo_tls client ADDR NAME ROOTS"))
         }

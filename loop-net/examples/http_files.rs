@@ -188,12 +188,12 @@ async fn serve(root: Rc<Path>, idle: Duration, reader: StreamReader, writer: Str
 
 fn main() -> io::Result<()> {
     let mut args = std::env::args().skip(1);
-    let port: u16 = args.next().and_then(|port| port.parse().ok()).unwrap_or(8080);
+    let port = args.next().unwrap_or_else(|| "8080".to_owned());
     let root: Rc<Path> = PathBuf::from(args.next().unwrap_or_else(|| ".".to_owned())).into();
     let idle = args.next().and_then(|idle| idle.parse().ok()).map_or(IDLE, Duration::from_secs);
     run(async move {
         let lp = LoopRef::current();
-        let serving = Net::os(&lp).tcp_server(("127.0.0.1", port));
+        let serving = Net::os(&lp).tcp_server(format!("127.0.0.1:{port}"));
         let serving = serving.serve_streams(async move |reader, writer| {
             serve(root.clone(), idle, reader, writer).await
         });

@@ -21,10 +21,10 @@ async fn echo(reader: StreamReader, writer: StreamWriter) -> Result<(), Error> {
 }
 
 fn main() -> io::Result<()> {
-    let port: u16 = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(9000);
+    let port = std::env::args().nth(1).unwrap_or_else(|| "9000".to_owned());
     run(async move {
         let lp = LoopRef::current();
-        let serving = Net::os(&lp).tcp_server(("127.0.0.1", port));
+        let serving = Net::os(&lp).tcp_server(format!("127.0.0.1:{port}"));
         let serving = serving.serve_streams(async |reader, writer| {
             if let Err(error) = echo(reader, writer).await {
                 println!("a client is gone: {error}");

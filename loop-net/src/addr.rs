@@ -19,6 +19,7 @@ use crate::error::named;
 /// ```
 /// use loop_net::{Addrs, ToAddrs};
 /// assert_eq!("127.0.0.1:80".to_addrs()?, ("127.0.0.1", 80).to_addrs()?);
+/// assert_eq!("127.0.0.1:80".to_addrs()?, (std::net::Ipv4Addr::LOCALHOST, 80).to_addrs()?);
 /// assert!(matches!("[::1]:80".to_addrs()?, Addrs::Known(addrs) if addrs[0].port() == 80));
 /// assert!(matches!("localhost:80".to_addrs()?, Addrs::Known(addrs) if addrs.len() == 2));
 /// assert!(matches!("example.com:80".to_addrs()?, Addrs::Name { port: 80, .. }));
@@ -144,33 +145,39 @@ impl ToAddrs for (&str, u16) {
     }
 }
 
-impl ToAddrs for (IpAddr, u16) {
+impl ToAddrs for (String, u16) {
     fn to_addrs(&self) -> io::Result<Addrs> {
-        Ok(Addrs::Known(vec![SocketAddr::from(*self)]))
+        host_and_port(&self.0, self.1)
     }
 }
 
-impl ToAddrs for SocketAddr {
-    fn to_addrs(&self) -> io::Result<Addrs> {
-        Ok(Addrs::Known(vec![*self]))
-    }
+macro_rules! known {
+    ($($address:ty),*) => {$(
+        impl ToAddrs for $address {
+            fn to_addrs(&self) -> io::Result<Addrs> {
+                Ok(Addrs::Known(vec![(*self).into()]))
+            }
+        }
+    )*};
 }
 
-impl ToAddrs for SocketAddrV4 {
-    fn to_addrs(&self) -> io::Result<Addrs> {
-        Ok(Addrs::Known(vec![(*self).into()]))
-    }
-}
-
-impl ToAddrs for SocketAddrV6 {
-    fn to_addrs(&self) -> io::Result<Addrs> {
-        Ok(Addrs::Known(vec![(*self).into()]))
-    }
-}
+known!(SocketAddr, SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16));
 
 impl ToAddrs for [SocketAddr] {
     fn to_addrs(&self) -> io::Result<Addrs> {
         Ok(Addrs::Known(self.to_vec()))
+    }
+}
+
+impl<const N: usize> ToAddrs for [SocketAddr; N] {
+    fn to_addrs(&self) -> io::Result<Addrs> {
+        self[..].to_addrs()
+    }
+}
+
+impl ToAddrs for Vec<SocketAddr> {
+    fn to_addrs(&self) -> io::Result<Addrs> {
+        self[..].to_addrs()
     }
 }
 

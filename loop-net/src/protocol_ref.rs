@@ -1,6 +1,7 @@
 //! `ProtocolRef`: a connection's protocol, from outside its hooks.
 
 use std::fmt;
+use std::io;
 use std::marker::PhantomData;
 
 use crate::protocol::{AnyProtocol, Protocol};
@@ -29,6 +30,12 @@ impl fmt::Display for ProtocolBusy {
 }
 
 impl std::error::Error for ProtocolBusy {}
+
+impl From<ProtocolBusy> for io::Error {
+    fn from(error: ProtocolBusy) -> io::Error {
+        io::Error::other(error)
+    }
+}
 
 /// The protocol of a connection, from outside its hooks.
 pub struct ProtocolRef<P> {

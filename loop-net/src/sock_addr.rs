@@ -3,7 +3,7 @@
 use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -138,6 +138,18 @@ impl From<SocketAddr> for SockAddr {
     }
 }
 
+impl From<SocketAddrV4> for SockAddr {
+    fn from(addr: SocketAddrV4) -> Self {
+        SockAddr::Ip(addr.into())
+    }
+}
+
+impl From<SocketAddrV6> for SockAddr {
+    fn from(addr: SocketAddrV6) -> Self {
+        SockAddr::Ip(addr.into())
+    }
+}
+
 impl From<&SockAddr> for SockAddr {
     fn from(addr: &SockAddr) -> Self {
         addr.clone()
@@ -150,6 +162,12 @@ impl From<PathBuf> for SockAddr {
     }
 }
 
+impl From<&PathBuf> for SockAddr {
+    fn from(path: &PathBuf) -> Self {
+        SockAddr::Path(path.clone())
+    }
+}
+
 impl From<&Path> for SockAddr {
     fn from(path: &Path) -> Self {
         SockAddr::Path(path.to_owned())
@@ -159,6 +177,13 @@ impl From<&Path> for SockAddr {
 /// A path.
 impl From<&str> for SockAddr {
     fn from(path: &str) -> Self {
+        SockAddr::Path(path.into())
+    }
+}
+
+/// A path.
+impl From<String> for SockAddr {
+    fn from(path: String) -> Self {
         SockAddr::Path(path.into())
     }
 }

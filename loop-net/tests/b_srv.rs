@@ -602,6 +602,19 @@ fn drain_lets_connections_finish_and_aborts_the_rest_at_the_deadline() {
     });
 }
 
+/// A grace that the clock cannot add was taken for none: all connections were aborted at once.
+#[test]
+fn a_drain_without_a_limit_waits_for_all() {
+    for_each_backend(|world| {
+        let server = world.serve(&Probe::new());
+        let peer = TcpStream::connect(server.local_addrs()[0]).unwrap();
+        world.until(|| server.connections() == 1);
+        world.event_loop.call_later(Duration::from_millis(20), move || drop(peer));
+        let drained = world.block_on(server.drain(Duration::MAX));
+        assert_eq!((drained.finished, drained.aborted), (1, 0));
+    });
+}
+
 /// A listener that fails for ever is reported once a second, and does not spin.
 #[test]
 fn b_srv_10_other_errors_are_reported_and_the_listener_stays() {

@@ -132,3 +132,28 @@ fn dropping_the_servers_ends_them() {
     assert!(TcpStream::connect(addr).is_err());
     drop(peers);
 }
+
+/// A grace that the clock cannot add was taken for none.
+#[test]
+fn a_shutdown_without_a_limit_waits_for_all() {
+    let _watchdog = watchdog();
+    let servers = serve_per_core(2, "127.0.0.1:0", async |builder| {
+        builder
+            .serve_streams(async |mut reader, writer| {
+                while let Some(line) = reader.read_line().await? {
+                    writer.write(&line);
+                }
+                io::Result::Ok(())
+            })
+            .await
+    })
+    .unwrap();
+    let peers = talk(servers.local_addrs()[0], 3);
+    let closer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        drop(peers);
+    });
+    let drained = servers.shutdown(Duration::MAX).unwrap().drained;
+    closer.join().unwrap();
+    assert_eq!(drained.aborted, 0);
+}

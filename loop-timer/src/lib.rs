@@ -9,7 +9,7 @@
 //! ```
 //! use loop_timer::TimerHeap;
 //!
-//! let mut heap = TimerHeap::new(); // deadlines are u64 ticks unless you say otherwise
+//! let mut heap: TimerHeap<&str> = TimerHeap::new(); // deadlines are u64 ticks unless you say otherwise
 //! let timeout = heap.insert(300, "give up");
 //! heap.insert(100, "knock");
 //! heap.insert(100, "knock again");

@@ -78,7 +78,7 @@ impl Workload {
         },
         Self {
             name: "sleep",
-            about: "sleeps that are dropped before their time: fresh, replaced",
+            about: "sleeps that are dropped before their time: fresh, later, replaced",
             bars: sleep::BARS,
             contests: sleep::contests,
             derived: nothing,

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -43,6 +44,12 @@ impl<E: fmt::Display> fmt::Display for ChildError<E> {
 
 impl<E: fmt::Debug + fmt::Display> Error for ChildError<E> {}
 
+impl<E: fmt::Debug + fmt::Display + Send + Sync + 'static> From<ChildError<E>> for io::Error {
+    fn from(error: ChildError<E>) -> io::Error {
+        io::Error::other(error)
+    }
+}
+
 /// What failed in a [`TaskGroup`](crate::TaskGroup); asyncio's exception group.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -63,6 +70,12 @@ impl<E: fmt::Display> fmt::Display for GroupError<E> {
 }
 
 impl<E: fmt::Debug + fmt::Display> Error for GroupError<E> {}
+
+impl<E: fmt::Debug + fmt::Display + Send + Sync + 'static> From<GroupError<E>> for io::Error {
+    fn from(error: GroupError<E>) -> io::Error {
+        io::Error::other(error)
+    }
+}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::thread;
@@ -32,6 +33,12 @@ impl fmt::Display for ExecutorTimeout {
 }
 
 impl Error for ExecutorTimeout {}
+
+impl From<ExecutorTimeout> for io::Error {
+    fn from(error: ExecutorTimeout) -> io::Error {
+        io::Error::new(io::ErrorKind::TimedOut, error)
+    }
+}
 
 /// asyncio's number: most of these threads wait for something.
 fn threads() -> NonZeroUsize {

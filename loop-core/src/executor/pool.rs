@@ -1,6 +1,7 @@
 //! `Executor` and `ThreadPool`: where jobs run.
 
 use std::collections::VecDeque;
+use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -34,6 +35,25 @@ pub struct Refused {
 impl fmt::Debug for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the executor refused the job: {}", self.error)
+    }
+}
+
+impl Error for Refused {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// The job is dropped.
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> io::Error {
+        refused.error
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::num::NonZeroUsize;
 use std::panic::Location;
 
@@ -159,3 +160,9 @@ impl fmt::Display for BrokenBarrier {
 }
 
 impl Error for BrokenBarrier {}
+
+impl From<BrokenBarrier> for io::Error {
+    fn from(error: BrokenBarrier) -> io::Error {
+        io::Error::other(error)
+    }
+}

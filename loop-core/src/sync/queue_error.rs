@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 
 /// The queue is shut down; the item comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,3 +79,36 @@ impl Error for QueueShutDown {}
 impl Error for TryGetError {}
 impl<T> Error for PutError<T> {}
 impl<T> Error for TryPutError<T> {}
+
+impl From<QueueShutDown> for io::Error {
+    fn from(error: QueueShutDown) -> io::Error {
+        io::Error::other(error)
+    }
+}
+
+/// An empty queue is one that would block.
+impl From<TryGetError> for io::Error {
+    fn from(error: TryGetError) -> io::Error {
+        match error {
+            TryGetError::Empty => io::Error::new(io::ErrorKind::WouldBlock, error),
+            TryGetError::ShutDown => QueueShutDown.into(),
+        }
+    }
+}
+
+/// The item is dropped.
+impl<T> From<PutError<T>> for io::Error {
+    fn from(_: PutError<T>) -> io::Error {
+        QueueShutDown.into()
+    }
+}
+
+/// A full queue is one that would block. The item is dropped.
+impl<T> From<TryPutError<T>> for io::Error {
+    fn from(error: TryPutError<T>) -> io::Error {
+        match error {
+            TryPutError::Full(_) => io::Error::new(io::ErrorKind::WouldBlock, error.to_string()),
+            TryPutError::ShutDown(_) => QueueShutDown.into(),
+        }
+    }
+}

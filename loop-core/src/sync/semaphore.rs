@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::panic::Location;
 
 use super::wait_list::{Turn, WaitList};
@@ -150,3 +151,9 @@ impl fmt::Display for TooManyReleases {
 }
 
 impl Error for TooManyReleases {}
+
+impl From<TooManyReleases> for io::Error {
+    fn from(error: TooManyReleases) -> io::Error {
+        io::Error::other(error)
+    }
+}

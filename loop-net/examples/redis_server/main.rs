@@ -91,11 +91,12 @@ impl Protocol for Client {
 }
 
 fn main() -> io::Result<()> {
-    let port: u16 = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(6379);
+    let port = std::env::args().nth(1).unwrap_or_else(|| "6379".to_owned());
     let mut event_loop = EventLoop::new()?;
     let net = Net::os(&event_loop);
     let store = Store::shared(&event_loop);
-    let listening = net.tcp_server(("127.0.0.1", port)).max_connections(10_000).bind(move || {
+    let listening = net.tcp_server(format!("127.0.0.1:{port}"));
+    let listening = listening.max_connections(10_000).bind(move || {
         let (store, request) = (store.clone(), Request::default());
         Client { store, transport: None, request, input: Vec::new(), output: Vec::new() }
     });

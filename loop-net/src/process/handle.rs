@@ -72,7 +72,7 @@ impl Process {
     /// those of [`wait`](Self::wait).
     pub async fn communicate(&mut self, input: Option<&[u8]>) -> io::Result<Output> {
         if input.is_some_and(|input| !input.is_empty()) && self.stdin.is_none() {
-            let message = "input for a child whose standard input is no pipe";
+            let message = "input for a child whose standard input is no pipe, or was taken before";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let stdin = self.stdin.take();

@@ -244,7 +244,7 @@ impl Server {
     }
 
     /// Shuts the server down in order: it stops listening at once, lets its connections finish for up
-    /// to `grace`, and aborts those that have not.
+    /// to `grace`, and aborts those that have not. `Duration::MAX` is a grace without an end.
     ///
     /// Connections are not told; protocols that wait for requests would wait to the end. Tell them
     /// first, or call [`close_clients`](Self::close_clients) to have what is written flushed and
@@ -264,8 +264,7 @@ impl Server {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub async fn drain(&self, grace: Duration) -> Drained {
-        let now = self.shared.lp.now();
-        self.drain_until(now.checked_add(grace).unwrap_or(now)).await
+        self.drain_until(deadline(self.shared.lp.now(), grace)).await
     }
 
     /// [`drain`](Self::drain) with a deadline, for several servers that end together.
@@ -279,6 +278,12 @@ impl Server {
         self.wait_closed().await;
         Drained { finished: open - aborted, aborted }
     }
+}
+
+/// When a grace that begins now is over. One that no clock can tell the end of takes a century.
+pub(super) fn deadline(now: Instant, grace: Duration) -> Instant {
+    const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    now + grace.min(NEVER)
 }
 
 /// A `serve_forever`, or `serve_until_interrupted`, under way. Ending it closes the server.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use loop_core::EventLoop;
 
 use super::builder::ServerBuilder;
-use super::handle::{Drained, Server};
+use super::handle::{Drained, Server, deadline};
 use crate::addr::ToAddrs;
 use crate::error::named;
 use crate::net::Net;
@@ -204,8 +204,7 @@ impl PerCore {
     /// # Errors
     /// If a thread has panicked: its payload is in the error's message if it is a text.
     pub fn shutdown(mut self, grace: Duration) -> io::Result<PerCoreDrained> {
-        let now = Instant::now();
-        self.end(now.checked_add(grace).unwrap_or(now))
+        self.end(deadline(Instant::now(), grace))
     }
 
     fn end(&mut self, deadline: Instant) -> io::Result<PerCoreDrained> {

@@ -123,7 +123,7 @@ impl TlsConn {
         self.enter(Phase::Handshake);
         match Session::new(&self.tls.side) {
             Ok(session) => *self.session.borrow_mut() = Some(session),
-            Err(error) => return self.fail(tls_error("begin TLS with", lower, error)),
+            Err(error) => return self.fail(tls_error("begin TLS on", lower, error)),
         }
         self.mark_lower();
         self.limit(self.tls.handshake);
@@ -274,8 +274,5 @@ pub(super) fn tls_error(what: &str, lower: &Transport, error: rustls::Error) -> 
         }
         _ => io::ErrorKind::InvalidData,
     };
-    crate::error::named(
-        format!("{what} the peer of the {}", lower.describe()),
-        io::Error::new(kind, error),
-    )
+    crate::error::named(format!("{what} the {}", lower.describe()), io::Error::new(kind, error))
 }

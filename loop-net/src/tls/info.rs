@@ -1,6 +1,7 @@
 //! What was agreed in a handshake.
 
 use std::cell::Cell;
+use std::fmt;
 use std::rc::Rc;
 
 use rustls::Connection;
@@ -8,7 +9,7 @@ use rustls::Connection;
 use crate::transport::Transport;
 
 /// What the two sides of a TLS connection have agreed on; from [`Transport::tls_info`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct TlsInfo {
     /// The protocol chosen by ALPN: `b"h2"`, say.
@@ -48,6 +49,20 @@ impl TlsInfo {
     /// without may be somebody in between who has cut the connection (B-TLS-18).
     pub fn clean_shutdown(&self) -> bool {
         self.clean.get()
+    }
+}
+
+/// Of certificates only how many there are.
+impl fmt::Debug for TlsInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsInfo")
+            .field("alpn", &self.alpn.as_ref().map(|name| name.escape_ascii().to_string()))
+            .field("server_name", &self.server_name)
+            .field("version", &self.version)
+            .field("cipher", &self.cipher)
+            .field("peer_certificates", &self.peer_certificates.len())
+            .field("clean_shutdown", &self.clean_shutdown())
+            .finish()
     }
 }
 

@@ -39,7 +39,7 @@ impl TlsConn {
             self.peer_ended();
         }
         if let Some(error) = error {
-            self.fail(tls_error("speak TLS with", self.lower(), error));
+            self.fail(tls_error("speak TLS on", self.lower(), error));
         }
     }
 
