@@ -125,6 +125,7 @@ impl Drop for EnterGuard {
         RUNNING_ID.set(self.previous_id);
         let left = put(self.previous.take());
         if let (true, Some(left)) = (self.run, left) {
+            left.settle();
             left.running.set(false);
             left.stopping.set(false);
         }

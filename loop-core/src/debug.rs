@@ -31,7 +31,7 @@ impl Timing {
     /// Begins. `name` is asked for first, because what runs may be gone afterwards.
     #[inline]
     pub(crate) fn start(lp: &LoopRef, name: impl FnOnce(&mut ExceptionContext)) -> Timing {
-        if lp.inner.is_observed() { Timing::start_now(lp, name) } else { Timing(None) }
+        if lp.inner.before_next() { Timing::start_now(lp, name) } else { Timing(None) }
     }
 
     #[cold]

@@ -18,7 +18,7 @@ use crate::busy_poll::BusyPoll;
 use crate::current::{self, EnterGuard};
 use crate::error::LoopError;
 use crate::executor::DefaultPool;
-use crate::guard::{self, DESTRUCTOR};
+use crate::guard::{self, DESTRUCTOR, Undeterred};
 use crate::guest::Turn;
 use crate::loop_ref::LoopRef;
 use crate::run_once::{Scratch, run_once};
@@ -172,6 +172,10 @@ impl EventLoop {
     /// were still pending are reported. Closing twice is fine (B-LOOP-21).
     ///
     /// Destructors that run meanwhile may use the loop and find it closed.
+    ///
+    /// # Panics
+    /// If one of them raises a [`LoopAbort`](crate::LoopAbort), which goes on when all is closed, unless a panic
+    /// is going on as it is. Other panics are reported.
     pub fn close(&mut self) {
         let lp = &self.lp;
         let inner = &lp.inner;
@@ -180,32 +184,39 @@ impl EventLoop {
         }
         let _current = EnterGuard::replace(inner);
         inner.inbox.close();
-        task::drop_all(lp);
+        // An abort by a destructor ends no part of this.
+        let mut closing = Undeterred::default();
+        task::drop_all(lp, &mut closing);
         for entry in inner.ready.take() {
-            guard::guarded(lp, DESTRUCTOR, || entry.cancel());
+            closing.run(|| guard::guarded(lp, DESTRUCTOR, || entry.cancel()));
         }
         let mut timers = std::mem::replace(&mut *inner.timers.borrow_mut(), TimerHeap::new());
         for (_, _, item) in timers.drain() {
-            guard::guarded(lp, DESTRUCTOR, || item.cancel());
+            closing.run(|| guard::guarded(lp, DESTRUCTOR, || item.cancel()));
         }
         let registrations = inner.io.borrow_mut().take();
         for (token, registration) in registrations {
             let owner = lp.deregister_from_selector(token);
-            guard::discard(lp, owner);
-            guard::guarded(lp, DESTRUCTOR, || registration.cancel());
+            closing.run(|| guard::discard(lp, owner));
+            closing.run(|| guard::guarded(lp, DESTRUCTOR, || registration.cancel()));
         }
         while let Some(message) = inner.inbox.pop() {
-            guard::guarded(lp, DESTRUCTOR, || message.cancel());
+            closing.run(|| guard::guarded(lp, DESTRUCTOR, || message.cancel()));
         }
         // Threads at work are not waited for; what they bring is dropped.
-        drop(inner.executor.replace(DefaultPool::ShutDown));
+        let executor = inner.executor.replace(DefaultPool::ShutDown);
+        closing.run(|| guard::discard(lp, executor));
         let handlers = inner.signals.borrow_mut().take();
         for handler in handlers {
-            guard::guarded(lp, DESTRUCTOR, || handler.cancel());
+            closing.run(|| guard::guarded(lp, DESTRUCTOR, || handler.cancel()));
         }
         let selector = inner.selector.borrow_mut().take();
-        guard::discard(lp, selector);
+        closing.run(|| guard::discard(lp, selector));
         current::remove(inner.id);
+        // Two panics at once would end the process.
+        if !std::thread::panicking() {
+            closing.finish();
+        }
     }
 }
 

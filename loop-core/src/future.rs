@@ -220,7 +220,7 @@ impl<T, E> LoopFuture<T, E> {
         // Cloning is user code, so the outcome is moved out meanwhile. Code that looks at this very
         // future from inside `clone` finds it taken.
         let outcome = self.state.outcome.replace(Outcome::Taken);
-        let result = guard::catch_panic(|| match &outcome {
+        let result = guard::hold_panic(|| match &outcome {
             Outcome::Value(value) => Ok(value.clone()),
             Outcome::Failed(error) => {
                 self.state.unread.set(None);

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 
 use loop_handle::{Handle, Run, ThreadsafeHandle};
@@ -63,6 +64,38 @@ impl HeldPanic {
 impl fmt::Debug for HeldPanic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("HeldPanic")
+    }
+}
+
+/// Runs one thing after another, also when one of them panics: the first panic goes on after the last.
+#[derive(Default)]
+pub(crate) struct Undeterred(Option<HeldPanic>);
+
+impl Undeterred {
+    #[inline]
+    pub(crate) fn run(&mut self, f: impl FnOnce()) {
+        if let Err(panic) = hold_panic(f) {
+            self.hold(panic);
+        }
+    }
+
+    #[cold]
+    fn hold(&mut self, panic: HeldPanic) {
+        if self.0.is_none() {
+            self.0 = Some(panic);
+        } else if let Err(again) = hold_panic(|| drop(panic)) {
+            // Dropping what such a destructor raises may go on like this.
+            mem::forget(again);
+        }
+    }
+
+    /// # Panics
+    /// If one of them has.
+    #[inline]
+    pub(crate) fn finish(self) {
+        if let Some(panic) = self.0 {
+            panic.resume();
+        }
     }
 }
 

@@ -142,7 +142,7 @@ impl EventLoop {
 impl LoopRef {
     /// When the nearest timer is due; `None` if there is none. The instant may have passed.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.inner.settle();
+        self.inner.settle_timers();
         let ticks = self.inner.timers.borrow_mut().next_deadline()?;
         // The end of time is never reached, so it is no deadline.
         let since = (ticks < u64::MAX).then(|| Duration::from_nanos(ticks))?;

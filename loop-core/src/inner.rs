@@ -58,6 +58,8 @@ pub(crate) const TIMERS: u8 = 1 << 3;
 
 /// There is a sleep to [settle](Inner::settle).
 pub(crate) const FRESH: u8 = 1 << 4;
+/// There is a timer that the next such sleep takes over.
+pub(crate) const SPARE: u8 = 1 << 5;
 
 /// Small fields, each borrowed for one statement and never across user code.
 pub(crate) struct Inner {
@@ -94,13 +96,21 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Whether anybody looks at what runs: the one test that a callback pays for it.
+    /// Comes before anything runs: does what was put off until then, and tells whether anybody looks on. The one
+    /// test that a callback pays for both.
     #[inline]
-    pub(crate) fn is_observed(&self) -> bool {
+    pub(crate) fn before_next(&self) -> bool {
         #[cfg(feature = "tracing")]
         if trace::is_on() {
+            self.settle();
             return true;
         }
+        self.is_marked(DEBUG | WATCHDOG | FRESH) && self.settle_and_look()
+    }
+
+    #[cold]
+    fn settle_and_look(&self) -> bool {
+        self.settle();
         self.is_marked(DEBUG | WATCHDOG)
     }
 

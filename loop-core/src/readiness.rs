@@ -147,7 +147,7 @@ fn run(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
         let readiness = entry.wanted.map_or(Readiness::NONE, |wanted| readiness.masked(wanted));
         match &entry.kind {
             _ if readiness.is_empty() => return,
-            Kind::Handler(handler) if !lp.inner.is_observed() => (handler.clone(), readiness),
+            Kind::Handler(handler) if !lp.inner.before_next() => (handler.clone(), readiness),
             _ => {
                 drop(io);
                 return run_other(lp, token, readiness, buffer);
@@ -171,7 +171,7 @@ fn run_other(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<
         return readers::run_callbacks(lp, token, readiness);
     };
     let call = || context.run(|| handler.ready(readiness, buffer));
-    if lp.inner.is_observed() { run_timed(lp, token, call) } else { call() }
+    if lp.inner.before_next() { run_timed(lp, token, call) } else { call() }
 }
 
 #[cold]

@@ -105,8 +105,7 @@ fn look_and_run(
 /// Phases 1 and 3 (B-LOOP-05). The clock is read only if a timer lives.
 fn timeout(lp: &LoopRef, limit: Option<Duration>) -> Option<Duration> {
     let inner = &lp.inner;
-    // A run whose future panicked has not come to the end of its step.
-    inner.settle();
+    inner.settle_timers();
     if inner.stopping.get() || !inner.ready.is_empty() {
         return Some(Duration::ZERO);
     }
@@ -205,6 +204,7 @@ fn collect_timers(lp: &LoopRef) {
         return inner.unmark(TIMERS);
     }
     let now = inner.ticks(inner.now());
+    inner.note_time(now);
     let due = inner.due_at(now);
     for _ in 0..count {
         let popped: Option<(u64, TimerKey, TimerItem)> = inner.timers.borrow_mut().pop_due(due);

@@ -14,6 +14,7 @@ use loop_handle::Context;
 use crate::cancel::timeout;
 use crate::error::LoopError;
 use crate::event_loop::EventLoop;
+use crate::guard;
 use crate::interrupts::Interrupts;
 use crate::loop_ref::LoopRef;
 use crate::report::ExceptionContext;
@@ -279,7 +280,10 @@ impl Default for Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        let _ = self.finish();
+        // A second panic would end the process.
+        if let (Err(panic), false) = (guard::hold_panic(|| self.finish()), thread::panicking()) {
+            panic.resume();
+        }
     }
 }
 

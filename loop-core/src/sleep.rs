@@ -115,7 +115,8 @@ impl Future for Sleep {
     type Output = ();
 
     /// # Panics
-    /// If polled outside a running loop, or on another thread than its loop's.
+    /// If polled outside a running loop, and once it has begun also on another thread than its loop's or after
+    /// that is closed.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match &self.state {
             State::Idle(Until::Passed(0)) => {
@@ -128,8 +129,9 @@ impl Future for Sleep {
                 Poll::Pending
             }
             State::Armed { key, loop_id } => {
-                let inner = current::find(*loop_id)
-                    .expect("a sleep was polled on another thread than its loop's");
+                let inner = current::find(*loop_id).expect(
+                    "a sleep was polled after its loop was closed, or on another thread than that",
+                );
                 if !update_waker(&inner, *key, cx) {
                     self.state = State::Done;
                     return Poll::Ready(());
@@ -197,12 +199,13 @@ impl Drop for Sleep {
 /// Takes a sleep's timer out.
 #[inline]
 fn take_waker(inner: &Inner, key: TimerKey) -> Option<Waker> {
-    inner.forget_fresh(key);
     {
         let mut timers = inner.timers.borrow_mut();
         if let Some(TimerItem::Step(_)) = timers.get(key) {
             // There is nothing in it to drop, so it need not be moved about.
-            std::mem::forget(timers.cancel(key));
+            if !inner.keep_fresh(key) {
+                std::mem::forget(timers.cancel(key));
+            }
             return None;
         }
     }

@@ -9,7 +9,7 @@ use std::task::Waker;
 use loop_handle::Handle;
 
 use crate::finished::Finished;
-use crate::guard;
+use crate::guard::{self, Undeterred};
 use crate::loop_ref::LoopRef;
 use crate::task::{self, Awaiter, AwaiterKind};
 
@@ -215,6 +215,10 @@ impl Waiters {
     /// Queues the callbacks and wakes the wakers, in the order in which they came (B-FUT-05). If the
     /// loop is closed, or gone (`None`), callbacks are dropped and wakers still woken. Whether a
     /// callback was dropped.
+    ///
+    /// # Panics
+    /// If a waker or a destructor raises a [`LoopAbort`](crate::LoopAbort), or panics while there is no loop to
+    /// report it: when everybody has been told.
     pub(crate) fn complete(&self, lp: Option<&LoopRef>) -> bool {
         let entries = self.with(|entries| {
             let emptied = entries.emptied();
@@ -223,10 +227,14 @@ impl Waiters {
         match entries {
             Entries::Nobody(_) => false,
             Entries::One(waiter) => waiter.complete(lp),
-            Entries::Many(many) => many
-                .waiters
-                .into_iter()
-                .fold(false, |dropped, waiter| waiter.complete(lp) | dropped),
+            Entries::Many(many) => {
+                let (mut each, mut dropped) = (Undeterred::default(), false);
+                for waiter in many.waiters {
+                    each.run(|| dropped |= waiter.complete(lp));
+                }
+                each.finish();
+                dropped
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::binding::{SharedTree, tree};
 use super::node::ROOT;
-use crate::guard;
+use crate::guard::{self, Undeterred};
 use crate::inner::Inner;
 use crate::loop_ref::LoopRef;
 use crate::task::{Asked, TaskKey, attend, attend_later, while_queued};
@@ -19,9 +19,14 @@ pub(crate) enum Turn {
     Cancel(Option<Arc<str>>),
 }
 
-/// Delivers what was asked of a task, before its body is polled (C1).
+/// Delivers what was asked of a task, before its body is polled (C1). An abort by a waker is for after the step.
 #[cold]
-pub(crate) fn begin_step(lp: &LoopRef, task: TaskKey, asked: Asked) -> Turn {
+pub(crate) fn begin_step(
+    lp: &LoopRef,
+    task: TaskKey,
+    asked: Asked,
+    wakes: &mut Undeterred,
+) -> Turn {
     let reason = match asked {
         Asked::Abort(reason) => return Turn::Cancel(reason),
         Asked::Cancel(reason) => Some(reason),
@@ -41,7 +46,7 @@ pub(crate) fn begin_step(lp: &LoopRef, task: TaskKey, asked: Asked) -> Turn {
     // The task's own waker is among them: it is to find the task queued.
     while_queued(&lp.inner, task, || {
         for waker in delivery.wakers {
-            guard::wake(lp, waker);
+            wakes.run(|| guard::wake(lp, waker));
         }
     });
     if waits {

@@ -88,6 +88,29 @@ impl<F: FnOnce() -> T, T> Shared<F, T> {
     }
 }
 
+/// A job on its way to a thread.
+struct Unrun<F, T>(Arc<Shared<F, T>>);
+
+impl<F, T> Drop for Unrun<F, T> {
+    /// If its executor drops it, who waits for it is told. No lock is held while the waker is woken or the closure
+    /// is dropped.
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        if !matches!(*state, State::Queued { .. }) {
+            return;
+        }
+        let reason = Some(Arc::from("the executor dropped the job without running it"));
+        let lost = State::Done(Err(TaskError::Cancelled { reason }));
+        let queued = std::mem::replace(&mut *state, lost);
+        drop(state);
+        let State::Queued { closure, waker } = queued else { unreachable!("just matched") };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        drop(closure);
+    }
+}
+
 /// The part that does not know the closure's type.
 trait Outcome<T>: Send + Sync {
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<T, TaskError>>;
@@ -122,7 +145,8 @@ impl<F: Send, T: Send> Outcome<T> for Shared<F, T> {
 
 /// A closure that runs on another thread; awaiting it gives what it returned.
 ///
-/// A panic of the closure is [`TaskError::Panicked`] (B-EXE-03).
+/// A panic of the closure is [`TaskError::Panicked`] (B-EXE-03). If an executor of your own drops the job without
+/// running it, that is [`TaskError::Cancelled`], and the reason says so.
 ///
 #[doc = lost!(blocking)]
 #[must_use = "dropping it may prevent the closure from running"]
@@ -201,12 +225,12 @@ impl LoopRef {
     {
         let state = State::Queued { closure: f, waker: None };
         let shared = Arc::new(Shared { site: Location::caller(), state: Mutex::new(state) });
-        let (job, context) = (shared.clone(), Snapshot::current());
+        let (job, context) = (Unrun(shared.clone()), Snapshot::current());
         let listed = Arc::downgrade(&shared);
         self.inner.jobs.borrow_mut().add(listed);
         let hold = self.hold_time();
         let job: Job = Box::new(move || {
-            job.run(&context);
+            job.0.run(&context);
             drop(hold);
         });
         match executor.execute(job) {

@@ -69,6 +69,7 @@ impl LoopRef {
 }
 
 pub(crate) fn collect(inner: &Inner) -> Dump {
+    inner.settle_timers();
     let now = inner.ticks(inner.now());
     let (mut tasks, owners) = tasks(inner);
     let mut timers: Vec<_> = {

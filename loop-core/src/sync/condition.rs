@@ -5,6 +5,7 @@ use std::panic::Location;
 
 use super::lock::LockGuard;
 use super::wait_list::{Turn, WaitList};
+use crate::guard::Undeterred;
 
 /// Lets tasks that hold a [`Lock`](super::Lock) wait for a change that others make under it; asyncio's
 /// `Condition`. One lock may have several conditions.
@@ -87,9 +88,13 @@ impl Condition {
     }
 
     fn wake(&self, count: usize) {
+        let mut wakes = Undeterred::default();
         for _ in 0..count.min(self.waiters.waiting()) {
-            self.waiters.grant();
+            wakes.run(|| {
+                self.waiters.grant();
+            });
         }
+        wakes.finish();
     }
 }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::panic::Location;
 
 use super::wait_list::{Turn, WaitList};
+use crate::guard::Undeterred;
 
 /// A number of permits; asyncio's `Semaphore` and `BoundedSemaphore`.
 ///
@@ -97,11 +98,15 @@ impl Semaphore {
     /// Permits go to those who wait, and the rest are free.
     fn give_back(&self, permits: usize) {
         self.free.set(self.free.get() + permits);
+        let mut wakes = Undeterred::default();
         while self.free.get() > 0 && self.waiters.waiting() > 0 {
             // Taken before the grant: waking is user code.
             self.free.set(self.free.get() - 1);
-            self.waiters.grant();
+            wakes.run(|| {
+                self.waiters.grant();
+            });
         }
+        wakes.finish();
     }
 }
 

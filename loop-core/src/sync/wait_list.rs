@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::awaited::{self, Awaited, Listing};
 use crate::current;
+use crate::guard::Undeterred;
 use crate::introspect::WaitsFor;
 use crate::task::{Awaiter, current_task};
 
@@ -109,6 +110,19 @@ impl Shared {
         awaiter.wake(self.home);
         true
     }
+
+    /// Gives their turn to all who came no later than `last`. A waker that panics does not keep the others from
+    /// theirs.
+    #[inline(never)]
+    fn grant_each(&self, last: Ticket) {
+        let mut wakes = Undeterred::default();
+        let mut more = true;
+        while more && self.granted.get() < last {
+            // One whose waker panics has been granted.
+            wakes.run(|| more = self.grant(last));
+        }
+        wakes.finish();
+    }
 }
 
 impl Awaited for Shared {
@@ -181,10 +195,17 @@ impl WaitList {
     }
 
     /// Gives everybody who waits now its turn.
+    ///
+    /// # Panics
+    /// If a waker does, when everybody has it.
     pub(crate) fn grant_all(&self) {
         if let Some(shared) = self.shared.get() {
             let last = shared.last.get();
-            while shared.granted.get() < last && shared.grant(last) {}
+            if shared.queue.borrow().len() > 1 {
+                shared.grant_each(last);
+            } else if shared.granted.get() < last {
+                shared.grant(last);
+            }
         }
     }
 

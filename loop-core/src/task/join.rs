@@ -249,6 +249,21 @@ impl<T> Join<T> {
 }
 
 impl<T: 'static> Join<T> {
+    /// The outcome is there: tells who waits, or what nobody will read.
+    #[inline(always)]
+    fn tell(self: Rc<Self>, lp: &LoopRef) {
+        self.header.set(DONE);
+        self.header.complete();
+        if self.header.has(UNHANDLED) {
+            match self.take_unread() {
+                Some(Err(TaskError::Panicked(panic))) if !self.header.has(IGNORED) => {
+                    report_panic(self, panic);
+                }
+                unread => guard::discard(lp, unread),
+            }
+        }
+    }
+
     /// One for a new task, in the memory of the loop's spare one if that fits.
     pub(crate) fn for_task(
         inner: &Rc<Inner>,
@@ -303,23 +318,13 @@ impl<T: 'static> AnyJoin for Join<T> {
     }
 
     fn end(self: Rc<Self>, lp: &LoopRef, error: Option<TaskError>) {
-        if let Some(error) = error.or_else(|| self.abandoned()) {
-            if error.is_cancelled() {
-                self.header.set(CANCELLED);
-            }
-            // A body that was cancelled in its last step may have left a value.
-            let left = self.fail(error);
-            guard::discard(lp, left);
+        let Some(error) = error.or_else(|| self.abandoned()) else { return self.tell(lp) };
+        if error.is_cancelled() {
+            self.header.set(CANCELLED);
         }
-        self.header.set(DONE);
-        self.header.complete();
-        if self.header.has(UNHANDLED) {
-            match self.take_unread() {
-                Some(Err(TaskError::Panicked(panic))) if !self.header.has(IGNORED) => {
-                    report_panic(self, panic);
-                }
-                unread => guard::discard(lp, unread),
-            }
-        }
+        // A body that was cancelled in its last step may have left a value. What that raises may end the run.
+        let left = self.fail(error);
+        self.tell(lp);
+        guard::discard(lp, left);
     }
 }

@@ -14,10 +14,10 @@ use super::running::Running;
 use super::state::{ATTEND, QUEUED, ROOT, RUNNING, WOKEN};
 use super::task_ref::{TaskRef, find, report_pending};
 use super::waker::TaskWaker;
-use crate::cancel::{self, Turn};
+use crate::cancel::{self, SharedTree, Turn};
 use crate::debug::Timing;
 use crate::error::{LoopAbort, PanicError, TaskError};
-use crate::guard;
+use crate::guard::{self, HeldPanic, Undeterred};
 use crate::inner::Inner;
 use crate::loop_ref::LoopRef;
 
@@ -89,7 +89,7 @@ pub(crate) fn while_queued(inner: &Inner, key: TaskKey, f: impl FnOnce()) {
 /// Runs one step.
 #[inline(always)]
 pub(crate) fn step(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
-    if lp.inner.is_observed() {
+    if lp.inner.before_next() {
         step_observed(lp, key, lent)
     } else {
         deliver_or_poll(lp, key, lent)
@@ -126,10 +126,17 @@ fn deliver_or_poll(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
 
 /// A step that has something to deliver.
 #[cold]
-fn deliver(lp: &LoopRef, key: TaskKey, mut body: AnyBody, lent: &mut Lent<'_, '_>) {
+fn deliver(lp: &LoopRef, key: TaskKey, body: AnyBody, lent: &mut Lent<'_, '_>) {
     let inner = &*lp.inner;
     let asked = find(inner, key).map(|task| task.join.header().take_asked());
-    let turn = cancel::begin_step(lp, key, asked.unwrap_or_default());
+    let mut wakes = Undeterred::default();
+    let turn = cancel::begin_step(lp, key, asked.unwrap_or_default(), &mut wakes);
+    take_turn(lp, key, body, lent, turn);
+    wakes.finish();
+}
+
+fn take_turn(lp: &LoopRef, key: TaskKey, mut body: AnyBody, lent: &mut Lent<'_, '_>, turn: Turn) {
+    let inner = &*lp.inner;
     if let Turn::Cancel(reason) = turn {
         return end(lp, key, body, lent, Stepped::Left, Some(reason));
     }
@@ -247,18 +254,25 @@ fn finish(
     };
     // What else is left in the entry is no user value.
     let Some(Entry { tree, join, .. }) = entry else { return };
-    if let Some(tree) = tree {
-        cancel::forget(lp, &tree);
-    }
+    // Whoever waits is told, also if what is left of the tree raises an abort.
+    let aborted = tree.and_then(|tree| forget_tree(lp, &tree));
     values.run(|| join.end(lp, error));
     // Context values are user values.
     guard::discard(lp, values);
+    if let Some(abort) = aborted {
+        abort.resume();
+    }
+}
+
+#[cold]
+fn forget_tree(lp: &LoopRef, tree: &SharedTree) -> Option<HeldPanic> {
+    guard::hold_panic(|| cancel::forget(lp, tree)).err()
 }
 
 /// Closing: drops every body while the table still owns the other cells, so that a chain of tasks
 /// that hold each other's handles does not recurse. Reports what was pending (B-TASK-24). A closed loop
 /// gets no new tasks, so one pass is enough.
-pub(crate) fn drop_all(lp: &LoopRef) {
+pub(crate) fn drop_all(lp: &LoopRef, closing: &mut Undeterred) {
     let slots = lp.inner.tasks.borrow().slots();
     for slot in 0..slots {
         let found = lp.inner.tasks.borrow().key_at(slot);
@@ -266,15 +280,15 @@ pub(crate) fn drop_all(lp: &LoopRef) {
         let Some(TaskRef { join }) = find(&lp.inner, key) else { continue };
         // While the task still has its context, which the report is made in (B-EXC-06).
         if !join.header().has(ROOT) && !join.header().is_asked() {
-            report_pending(lp, &join);
+            closing.run(|| report_pending(lp, &join));
         }
         let begun = lp.inner.tasks.borrow_mut().begin_step(key);
         let Some((_, mut body)) = begun else { continue };
         let mut values = body.as_mut().gear_mut().take_values();
         let (body, abort) = drop_body(lp, key, body, &mut values, None);
-        finish(lp, key, body, values, Some(TaskError::Closed));
         if let Some(abort) = abort {
-            abort.raise();
+            closing.run(|| abort.raise());
         }
+        closing.run(|| finish(lp, key, body, values, Some(TaskError::Closed)));
     }
 }

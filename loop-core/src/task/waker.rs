@@ -1,7 +1,7 @@
 //! Task wakers: waking is scheduling.
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{self, AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{RawWakerVTable, Wake, Waker};
 
@@ -97,7 +97,10 @@ impl TaskWaker {
 
     /// Whether somebody keeps a clone. If nobody does, nobody can make one meanwhile.
     pub(crate) fn is_kept(&self) -> bool {
-        Arc::strong_count(&self.target) > 2
+        let kept = Arc::strong_count(&self.target) > 2;
+        // Whoever has let go looked at the key before that.
+        atomic::fence(Ordering::Acquire);
+        kept
     }
 
     /// Points it at the task that is to have a step with it. Nobody keeps it.
