@@ -43,7 +43,8 @@
 //! - [`Probe`], [`Finding`]: what is not found out by timing rounds;
 //! - [`Counter`]: instructions, allocations, system calls and memory, counted;
 //! - [`Machine`], [`foreign_versions`], [`RunInfo`], [`Pins`]: where and how it was measured;
-//! - [`Workload`]: what there is to run.
+//! - [`Workload`], [`backends`]: what there is to run;
+//! - [`serve_echo`], [`corrupting_server`], [`rounds_alone`], [`steady_waits`]: what commands of the program are made of.
 
 #![forbid(unsafe_code)]
 

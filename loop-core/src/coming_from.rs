@@ -20,6 +20,9 @@
 /// | `gather(return_exceptions=True)` | [`gather_settled`](crate::gather_settled) |
 /// | `async with TaskGroup() as g` | [`TaskGroup::scope`](crate::TaskGroup::scope) |
 /// | `async with timeout(5)`, `wait_for` | [`timeout`](crate::timeout), [`timeout_scope`](crate::timeout_scope), [`wait_for`](crate::wait_for) |
+/// | `current_task()`, `all_tasks()` | [`current_task`](crate::current_task), [`LoopRef::tasks`](crate::LoopRef::tasks) |
+/// | `loop.time()` | [`LoopRef::now`](crate::LoopRef::now) |
+/// | `contextvars` | [`ContextVar`](crate::ContextVar), [`Context`](crate::Context) |
 /// | `shield(task)` | [`shield`](crate::shield) |
 /// | `except CancelledError` | [`catch_cancelled`](crate::catch_cancelled), [`on_cancel`](crate::on_cancel) |
 /// | `to_thread`, `run_in_executor` | [`to_thread`](crate::to_thread), [`LoopRef::run_blocking`](crate::LoopRef::run_blocking) |

@@ -65,7 +65,7 @@ impl LoopRef {
         direction: Direction,
         site: &'static Location<'static>,
     ) -> FdReady {
-        let fd = (*source).as_fd().as_raw_fd();
+        let fd = source.source_fd().as_raw_fd();
         let stage = Stage::Idle(source);
         FdReady { lp: self.clone(), fd, direction, site, stage }
     }

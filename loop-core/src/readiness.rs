@@ -42,7 +42,7 @@ impl LoopRef {
         interest: Interest,
         handler: Rc<dyn IoHandler>,
     ) -> Result<Token, RegisterError> {
-        let fd = (*owner).as_fd().as_raw_fd();
+        let fd = owner.source_fd().as_raw_fd();
         let token = self.register_with_selector(owner, interest)?;
         let context = Snapshot::current();
         let kind = match context.is_empty() {

@@ -238,7 +238,7 @@ fn b_fd_08_letting_a_direction_go_guards_the_owners_destructor() {
     struct Source(UnixStream);
     impl AsFd for Source {
         fn as_fd(&self) -> BorrowedFd<'_> {
-            AsFd::as_fd(&self.0)
+            self.0.as_fd()
         }
     }
     impl Drop for Source {

@@ -57,6 +57,28 @@
 //! connection until its `connection_lost`; handles are weak. The read buffer belongs to the loop, so an
 //! idle connection owns no buffer at all.
 //!
+//! # Coming from asyncio
+//!
+//! What has to do with sockets; [loop-core](loop_core::coming_from::asyncio) has the rest. `net` is a [`Net`].
+//!
+//! | asyncio | here |
+//! |---|---|
+//! | `start_server(f, host, port)` | [`net.tcp_server(addr).serve_streams(f)`](ServerBuilder::serve_streams) |
+//! | `open_connection(host, port)` | [`net.tcp_connect(addr).open_stream()`](TcpConnector::open_stream) |
+//! | `loop.create_server(P, …)` | [`net.tcp_server(addr).bind(P::new)`](ServerBuilder::bind) |
+//! | `loop.create_connection(P, …)` | [`net.tcp_connect(addr).connect(P::new)`](TcpConnector::connect) |
+//! | the same with `unix` in their names | [`net.unix_server(path)`](Net::unix_server), [`net.unix_connect(path)`](Net::unix_connect) |
+//! | `loop.create_datagram_endpoint` | [`net.udp(local).open(P::new)`](Net::udp), [`net.udp_connect(remote)`](Net::udp_connect) |
+//! | `create_subprocess_exec`, `_shell` | [`net.exec(command).spawn()`](Net::exec), [`net.shell(line).spawn()`](Net::shell) |
+//! | `loop.subprocess_exec(P, …)` | [`net.exec(command).connect(P::new)`](ProcessBuilder::connect) |
+//! | `loop.connect_read_pipe`, `_write_pipe` | [`net.read_pipe(fd)`](Net::read_pipe), [`net.write_pipe(fd)`](Net::write_pipe) |
+//! | `ssl=context` | `.tls(tls)` on servers and connectors, with the feature `tls` |
+//! | `writer.get_extra_info("peername")` | [`writer.transport().peer_addr()`](Transport::peer_addr) |
+//! | `server.serve_forever()` | [the same](Server::serve_forever), or [`serve_until_interrupted`](Server::serve_until_interrupted) |
+//! | `loop.sock_recv`, `sock_sendall`, … | the methods of [`AsyncFd`] |
+//! | `loop.sendfile` | [`Transport::send_file`] |
+//! | `loop.getaddrinfo` | [`Net::resolve`] |
+//!
 //! # Map
 //!
 //! | for | see |
@@ -69,6 +91,8 @@
 //! | child processes | [`Process`], [`Stdio`], [`ProcessProtocol`], [`ProcessTransport`] |
 //! | level 3: streams | [`StreamReader`], [`StreamWriter`], [`Lines`] |
 //! | TLS, with the feature `tls` | `Tls`, `StreamWriter::start_tls`, `TcpConnector::tls`, `ServerBuilder::tls` |
+//! | streams for libraries of tokio's, with the feature `tokio-io` | [`StreamReader`], [`StreamWriter`] |
+//! | sockets that systemd has opened, with the feature `inherited` | `inherited_listeners` |
 //! | HTTP, with the feature `hyper` | `HyperIo`, `HyperExecutor`, `HyperTimer` |
 //! | sending files | [`SendFile`], [`Transport::send_file`], [`AsyncFd::send_file`] |
 //! | closing in order | [`Server`], [`Drained`] |

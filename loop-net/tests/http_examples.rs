@@ -81,11 +81,23 @@ fn http_files_ends_a_silent_connection_and_keeps_one_that_asks() {
 
 #[test]
 fn websocket_echo_sends_messages_back() {
+    sends_messages_back("websocket_echo");
+}
+
+#[test]
+fn axum_websocket_sends_messages_back_beside_other_routes() {
+    let example = sends_messages_back("axum_websocket");
+    assert!(get(&example, "/").ends_with("a WebSocket is at /echo\n"));
+    let refused = get(&example, "/echo");
+    assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+}
+
+fn sends_messages_back(name: &str) -> Example {
     let _watchdog = watchdog();
-    let example = Example::start("websocket_echo");
+    let example = Example::start(name);
     let mut stream = example.connect();
     // Key and answer of RFC 6455, section 1.3.
-    let request = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+    let request = "GET /echo HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
     stream.write_all(request.as_bytes()).unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap());
@@ -100,4 +112,5 @@ fn websocket_echo_sends_messages_back() {
     let mut frame = [0; 7];
     lines.read_exact(&mut frame).unwrap();
     assert_eq!(&frame, b"\x81\x05hello");
+    example
 }

@@ -129,7 +129,7 @@ impl<T> Deref for Registration<T> {
 
 impl<T: AsFd> AsFd for Registration<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        AsFd::as_fd(&*self.source)
+        self.source.as_fd()
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
     impl AsFd for Meddler {
         fn as_fd(&self) -> BorrowedFd<'_> {
             assert!(self.1.is_empty());
-            AsFd::as_fd(&self.0)
+            self.0.as_fd()
         }
     }
 

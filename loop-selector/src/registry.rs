@@ -63,7 +63,7 @@ impl Registry {
         Registry { backend: name, ..Registry::default() }
     }
 
-    /// Adds an entry and gives it a token that was never used before. Calls `owner.as_fd()`, once.
+    /// Adds an entry and gives it a token that was never used before. Calls `owner.source_fd()`, once.
     ///
     /// # Errors
     /// `AlreadyExists` if the descriptor is registered, through whatever owner: the older entry
@@ -265,7 +265,7 @@ impl Entry {
 
 impl AsFd for Entry {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        AsFd::as_fd(&self.source)
+        self.source.as_fd()
     }
 }
 

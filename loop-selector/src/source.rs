@@ -13,17 +13,23 @@ use std::rc::Rc;
 /// The owner of a descriptor. Implemented for everything that is [`AsFd`]: `TcpStream`, `Stdin`,
 /// `OwnedFd`, your own type.
 ///
-/// A selector calls [`as_fd`](AsSource::as_fd) once, at registration, and keeps the number. The
+/// A selector calls [`source_fd`](AsSource::source_fd) once, at registration, and keeps the number. The
 /// call happens inside [`Selector::register`](crate::Selector::register): it must not use the
 /// selector.
 pub trait AsSource {
     /// The descriptor to watch.
-    fn as_fd(&self) -> BorrowedFd<'_>;
+    fn source_fd(&self) -> BorrowedFd<'_>;
 }
 
 impl<T: AsFd> AsSource for T {
+    fn source_fd(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+impl AsFd for dyn AsSource + '_ {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        AsFd::as_fd(self)
+        self.source_fd()
     }
 }
 
@@ -47,7 +53,7 @@ impl OwnedSource {
 
 impl AsFd for OwnedSource {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        AsFd::as_fd(&self.0)
+        self.0.as_fd()
     }
 }
 
@@ -89,7 +95,7 @@ pub(crate) struct Held {
 impl Held {
     /// Asks the owner for its descriptor, this once. Gives the owner back if that is negative.
     pub(crate) fn new(owner: Rc<dyn AsSource>) -> Result<Held, (Rc<dyn AsSource>, io::Error)> {
-        let fd = owner.as_fd().as_raw_fd();
+        let fd = owner.source_fd().as_raw_fd();
         if fd < 0 {
             return Err((owner, negative(fd)));
         }
@@ -111,7 +117,7 @@ impl Held {
 
 impl AsFd for Held {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the number is not negative (`new`). It came from `owner.as_fd()`, whose result
+        // SAFETY: the number is not negative (`new`). It came from `owner.source_fd()`, whose result
         // may live as long as a shared borrow of the owner. `self` has kept the owner alive since,
         // behind an `Rc`, so it has neither moved nor been borrowed mutably: the borrow taken in
         // `new` could have been held until now, and a sound owner may not close what is borrowed.
@@ -146,7 +152,7 @@ mod tests {
     #[test]
     fn a_duplicate_has_a_number_of_its_own() {
         let (a, _b) = UnixStream::pair().unwrap();
-        let copy = OwnedSource::dup(AsFd::as_fd(&a)).unwrap();
-        assert_ne!(AsFd::as_fd(&copy).as_raw_fd(), a.as_raw_fd());
+        let copy = OwnedSource::dup(a.as_fd()).unwrap();
+        assert_ne!(copy.as_fd().as_raw_fd(), a.as_raw_fd());
     }
 }

@@ -128,7 +128,7 @@ impl Waker {
 
     /// The number of its descriptor.
     pub(crate) fn raw_fd(&self) -> RawFd {
-        AsFd::as_fd(self).as_raw_fd()
+        self.as_fd().as_raw_fd()
     }
 
     /// For the signal handler, which can hold a pointer but no waker.

@@ -33,7 +33,7 @@ impl Selector for SimSelector {
     /// # Errors
     /// Always: `Unsupported`, with the owner.
     fn register(&mut self, owner: Rc<dyn AsSource>, _: Interest) -> Result<Token, RegisterError> {
-        let fd = (*owner).as_fd().as_raw_fd();
+        let fd = owner.source_fd().as_raw_fd();
         let text = format!("sim: fd {fd} is real, and a simulated selector watches no descriptor");
         Err(RegisterError::new(owner, io::Error::new(io::ErrorKind::Unsupported, text)))
     }

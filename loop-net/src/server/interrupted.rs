@@ -31,7 +31,8 @@ impl Server {
     /// # }
     /// ```
     ///
-    /// While it serves, its handlers take the place of others that the loop has for these signals. Afterwards
+    /// While it serves, its handlers take the place of others that the loop has for these signals, those of another
+    /// server that waits here included: of several servers one waits, and the others are closed behind it. Afterwards
     /// a second Ctrl-C does what it does by default, and ends the process at once.
     ///
     /// Dropping the future closes the server, as [`serve_forever`](Self::serve_forever) does, and removes the

@@ -47,6 +47,20 @@ use crate::socket::Socket;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
+/// A `main` that lasts until Ctrl-C waits on a loop of its own:
+///
+/// ```
+/// # use loop_net::{EventLoop, Signal, serve_per_core};
+/// # let servers = serve_per_core(1, "127.0.0.1:0", async |it| it.serve_streams(async |_, _| ()).await)?;
+/// let mut event_loop = EventLoop::new()?;
+/// let lp = event_loop.loop_ref();
+/// event_loop.add_signal_handler(Signal::INT, move || lp.stop())?;
+/// # event_loop.call_soon(|| loop_selector::raise(Signal::INT));
+/// event_loop.run_forever()?;
+/// servers.shutdown(std::time::Duration::from_secs(5))?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 /// `InvalidInput` for no threads at all; if an address is bad or cannot be bound; the first error of
 /// `serve`, and of making a loop or a thread. Nothing runs then any more. `InvalidInput` also where the

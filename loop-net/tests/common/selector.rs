@@ -15,7 +15,7 @@ pub struct Owner(Rc<dyn AsSource>);
 
 impl AsFd for Owner {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        AsSource::as_fd(&*self.0)
+        self.0.source_fd()
     }
 }
 

@@ -116,7 +116,7 @@ impl World {
     /// Tells whether the only registered socket is still open. Numbers are reused, these links are not.
     pub fn only_socket(&self) -> impl Fn() -> bool + use<> {
         let owner = self.only_owner();
-        let link = format!("/proc/self/fd/{}", AsFd::as_fd(&owner).as_raw_fd());
+        let link = format!("/proc/self/fd/{}", owner.as_fd().as_raw_fd());
         let socket = std::fs::read_link(&link).unwrap();
         move || std::fs::read_link(&link).is_ok_and(|now| now == socket)
     }

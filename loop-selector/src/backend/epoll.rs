@@ -218,7 +218,7 @@ impl Backend for EpollSelector {
 
 impl AsFd for EpollSelector {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        AsFd::as_fd(&self.watched.kernel.0)
+        self.watched.kernel.0.as_fd()
     }
 }
 

@@ -166,7 +166,7 @@ impl Backend for KqueueSelector {
 
 impl AsFd for KqueueSelector {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        AsFd::as_fd(&self.watched.kernel.0)
+        self.watched.kernel.0.as_fd()
     }
 }
 

@@ -177,7 +177,7 @@ impl Backend for MioSelector {
 
 impl AsFd for MioSelector {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        AsFd::as_fd(self.watched.kernel.0.registry())
+        self.watched.kernel.0.registry().as_fd()
     }
 }
 

@@ -148,7 +148,7 @@ pub(super) struct Negative;
 
 impl AsSource for Negative {
     #[allow(unsafe_code)]
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    fn source_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: not -1, the only number that is no `BorrowedFd`. It is not open, but the kernel
         // answers every use of it with EBADF.
         unsafe { BorrowedFd::borrow_raw(-2) }

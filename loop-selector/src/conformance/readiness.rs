@@ -167,8 +167,8 @@ pub fn b_sel_23_one_batch_holds_all(make: Make<'_>) {
     let (a, _b) = ready_pair();
     let crowd_bound = crowd_bound(make);
     for registered in 1..=1500 {
-        let copy = OwnedSource::dup(AsFd::as_fd(&a)).unwrap();
-        if AsFd::as_fd(&copy).as_raw_fd() >= crowd_bound {
+        let copy = OwnedSource::dup(a.as_fd()).unwrap();
+        if copy.as_fd().as_raw_fd() >= crowd_bound {
             break;
         }
         selector.register(Rc::new(copy), READ).unwrap();
@@ -194,8 +194,8 @@ pub fn b_sel_29_ten_thousand_descriptors(make: Make<'_>) {
     let single = selector.register(rc(single), READ).unwrap();
     let (crowd_bound, mut tokens) = (crowd_bound(make), vec![single]);
     while tokens.len() < WANTED {
-        let copy = OwnedSource::dup(AsFd::as_fd(&a)).unwrap();
-        if AsFd::as_fd(&copy).as_raw_fd() >= crowd_bound {
+        let copy = OwnedSource::dup(a.as_fd()).unwrap();
+        if copy.as_fd().as_raw_fd() >= crowd_bound {
             let (name, count) = (selector.name(), tokens.len());
             eprintln!(
                 "{name}: {count} descriptors instead of {WANTED}: the limit is {crowd_bound}"

@@ -44,7 +44,7 @@ pub fn b_sel_03_second_registration_is_refused(make: Make<'_>) {
     struct Twin(Rc<UnixStream>);
     impl AsFd for Twin {
         fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-            AsFd::as_fd(&*self.0)
+            self.0.as_fd()
         }
     }
     let mut selector = create(make);
@@ -166,7 +166,7 @@ pub fn b_sel_26_registry_is_current(make: Make<'_>) {
     let mut selector = create(make);
     assert!(selector.registry().is_empty() && selector.registry().iter().next().is_none());
     let pairs: Vec<_> = (0..5).map(|_| pair()).collect();
-    let copy = |s: &UnixStream| Rc::new(OwnedSource::dup(AsFd::as_fd(s)).unwrap());
+    let copy = |s: &UnixStream| Rc::new(OwnedSource::dup(s.as_fd()).unwrap());
     let tokens: Vec<_> =
         pairs.iter().map(|(a, _)| selector.register(copy(a), READ).unwrap()).collect();
     assert_eq!(selector.registry().len(), 5);

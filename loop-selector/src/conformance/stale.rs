@@ -128,7 +128,7 @@ pub fn b_sel_25_closed_while_watched_does_not_spin(make: Make<'_>) {
         assert_eq!(select(&mut *selector, SOON), [(token, Readiness::READABLE)]);
         assert!(Rc::ptr_eq(&selector.deregister(closed).unwrap(), &source));
         let (a, _b) = pair();
-        let number = source.as_fd().as_raw_fd();
+        let number = source.source_fd().as_raw_fd();
         let again = selector.register(rc(with_number(a, number)), WRITE).unwrap();
         let mut ready = select(&mut *selector, SOON);
         ready.sort_by_key(|(token, _)| *token);

@@ -82,7 +82,7 @@ impl IoUringSelector {
     /// of [`Waker::new`].
     pub fn with_entries(submissions: u32, completions: u32) -> io::Result<IoUringSelector> {
         let waker = Waker::new().map_err(|e| SelectorError::create(NAME, e))?;
-        let ring = Ring::new(submissions, completions, AsFd::as_fd(&waker));
+        let ring = Ring::new(submissions, completions, waker.as_fd());
         IoUringSelector::around(ring, waker)
     }
 
@@ -92,7 +92,7 @@ impl IoUringSelector {
     /// # Errors
     /// Those of [`new`](IoUringSelector::new).
     pub fn with_waker(waker: Waker) -> io::Result<IoUringSelector> {
-        let ring = Ring::new(SUBMISSIONS, COMPLETIONS, AsFd::as_fd(&waker));
+        let ring = Ring::new(SUBMISSIONS, COMPLETIONS, waker.as_fd());
         IoUringSelector::around(ring, waker)
     }
 
@@ -189,7 +189,7 @@ impl AsFd for IoUringSelector {
         if !self.is_observed.replace(true) {
             self.settle();
         }
-        AsFd::as_fd(&self.watched.kernel.ring)
+        self.watched.kernel.ring.as_fd()
     }
 }
 
