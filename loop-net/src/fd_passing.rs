@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::cmsg_space;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    RecvAncillaryBuffer, RecvAncillaryMessage, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage,
 };
 
+use self::cloexec::{close_on_exec, recv_flags};
 use crate::async_fd::AsyncFd;
 use crate::socket::send_flags;
 
@@ -95,25 +96,36 @@ impl<S: AsFd + 'static> AsyncFd<S> {
     }
 }
 
-#[cfg(not(target_vendor = "apple"))]
-fn recv_flags() -> RecvFlags {
-    RecvFlags::CMSG_CLOEXEC
-}
+#[cfg(not(any(target_vendor = "apple", target_os = "illumos", target_os = "solaris")))]
+mod cloexec {
+    use std::io;
+    use std::os::fd::OwnedFd;
 
-#[cfg(not(target_vendor = "apple"))]
-fn close_on_exec(_: &[OwnedFd]) -> io::Result<()> {
-    Ok(())
-}
+    use rustix::net::RecvFlags;
 
-#[cfg(target_vendor = "apple")]
-fn recv_flags() -> RecvFlags {
-    RecvFlags::empty()
-}
-
-#[cfg(target_vendor = "apple")]
-fn close_on_exec(fds: &[OwnedFd]) -> io::Result<()> {
-    for fd in fds {
-        rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
+    pub(super) fn recv_flags() -> RecvFlags {
+        RecvFlags::CMSG_CLOEXEC
     }
-    Ok(())
+
+    pub(super) fn close_on_exec(_: &[OwnedFd]) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A program that another thread starts between the two calls inherits them: these systems have nothing better.
+#[cfg(any(target_vendor = "apple", target_os = "illumos", target_os = "solaris"))]
+mod cloexec {
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    use rustix::io::{FdFlags, fcntl_setfd};
+    use rustix::net::RecvFlags;
+
+    pub(super) fn recv_flags() -> RecvFlags {
+        RecvFlags::empty()
+    }
+
+    pub(super) fn close_on_exec(fds: &[OwnedFd]) -> io::Result<()> {
+        fds.iter().try_for_each(|fd| Ok(fcntl_setfd(fd, FdFlags::CLOEXEC)?))
+    }
 }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-use common::{Hook, Probe, World, block, fill, for_each_backend, pipe, text};
+use common::{Hook, Probe, World, block, fill, for_each_backend, pipe, terminal, text};
 use loop_net::{Transport, WriteState};
 use rustix::fs::{OFlags, fcntl_getfl};
 
@@ -26,19 +26,14 @@ fn write_pipe(world: &mut World, probe: &Probe) -> (Transport, File) {
     (transport, reader)
 }
 
-/// The two ends of a terminal; what is written to one is read from the other as it is.
-fn terminal() -> (File, OwnedFd) {
-    use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+/// A terminal: what is written to one end is read from the other as it is.
+fn raw_terminal() -> (File, OwnedFd) {
     use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let person = openpt(flags).unwrap();
-    grantpt(&person).unwrap();
-    unlockpt(&person).unwrap();
-    let program = ioctl_tiocgptpeer(&person, flags).unwrap();
+    let (person, program) = terminal();
     let mut modes = tcgetattr(&program).unwrap();
     modes.make_raw();
     tcsetattr(&program, OptionalActions::Now, &modes).unwrap();
-    (person.into(), program)
+    (person, program)
 }
 
 /// Reads everything up to the end while the loop runs.
@@ -60,7 +55,7 @@ fn b_pipe_01_takes_pipes_sockets_and_devices_and_gives_other_things_back() {
     for_each_backend(|world| {
         let (reader, writer) = pipe();
         let (one, two) = UnixStream::pair().unwrap();
-        let (_person, program) = terminal();
+        let (_person, program) = raw_terminal();
         for fd in [reader.into(), OwnedFd::from(one), program.try_clone().unwrap()] {
             let copy = fd.try_clone().unwrap();
             drop(world.net.read_pipe(fd).unwrap());
@@ -115,7 +110,7 @@ fn b_pipe_02_a_reading_end_takes_no_writes() {
 #[test]
 fn b_pipe_03_a_read_error_is_reported_but_for_a_terminal_that_was_left() {
     for_each_backend(|world| {
-        let (person, program) = terminal();
+        let (person, program) = raw_terminal();
         let probe = Probe::new();
         let end = world.net.read_pipe(program).unwrap();
         world.block_on(end.connect(|| probe.clone())).unwrap();
@@ -187,7 +182,7 @@ fn b_pipe_04_a_reader_that_goes_ends_the_writing_side() {
 #[test]
 fn b_pipe_04_a_terminal_is_written_to_and_not_watched() {
     for_each_backend(|world| {
-        let (mut person, program) = terminal();
+        let (mut person, program) = raw_terminal();
         let probe = Probe::new();
         let end = world.net.write_pipe(program).unwrap();
         let (transport, _) = world.block_on(end.connect(|| probe.clone())).unwrap();

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::watchdog;
+use common::{terminal, watchdog};
 use example::{Example, path_of};
 
 struct Client {
@@ -133,17 +133,6 @@ fn chat_holds_up_who_speaks_to_a_slow_reader_until_it_reads() {
     assert_eq!(lines, written / 1000);
     example.interrupt();
     assert_eq!(example.finish(), "");
-}
-
-/// A terminal, as its two ends: what a person holds, and what a program gets.
-fn terminal() -> (std::fs::File, std::os::fd::OwnedFd) {
-    use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let person = openpt(flags).unwrap();
-    grantpt(&person).unwrap();
-    unlockpt(&person).unwrap();
-    let program = ioctl_tiocgptpeer(&person, flags).unwrap();
-    (person.into(), program)
 }
 
 #[test]

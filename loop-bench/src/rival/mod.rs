@@ -33,6 +33,7 @@ mod one_read;
 pub(crate) mod optional;
 pub(crate) mod polling;
 pub(crate) mod polling_echo;
+#[cfg(target_os = "linux")]
 pub(crate) mod rustix_epoll;
 pub(crate) mod sleeping;
 #[cfg(feature = "smol")]

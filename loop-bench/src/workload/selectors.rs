@@ -12,8 +12,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::Workload;
 use super::selector_loads::{Sources, Waits, modify, register, wait, wake};
 use crate::finding::Finding;
+#[cfg(target_os = "linux")]
+use crate::rival::rustix_epoll;
 use crate::rival::waiting::Make;
-use crate::rival::{loop_selector, mio, polling, rustix_epoll};
+use crate::rival::{loop_selector, mio, polling};
 use crate::row::Row;
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
@@ -158,12 +160,13 @@ pub(super) fn subjects() -> Vec<(String, Make)> {
     let ours = available()
         .iter()
         .map(|&name| (format!("loop-selector/{name}"), loop_selector::make(name)));
-    let rivals: [(&str, Make); 3] = [
+    let rivals: Vec<(&str, Make)> = vec![
+        #[cfg(target_os = "linux")]
         ("rustix", Box::new(rustix_epoll::make)),
         ("mio", Box::new(mio::make)),
         ("polling", Box::new(polling::make)),
     ];
-    ours.chain(rivals.map(|(name, make)| (name.into(), make))).collect()
+    ours.chain(rivals.into_iter().map(|(name, make)| (name.into(), make))).collect()
 }
 
 /// Why a subject cannot take part in a contest over `n` sources, `ready` of which are ready at once.

@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_pro
 pub(super) struct Watch {
     pid: Pid,
     fd: OwnedFd,
+    #[cfg(target_os = "linux")]
     is_pidfd: bool,
 }
 
@@ -40,7 +41,12 @@ impl Watch {
             while let Err(Errno::INTR) = waitid(WaitId::Pid(pid), look) {}
             drop(theirs);
         })?;
-        Ok(Watch { pid, fd: ours.into(), is_pidfd: false })
+        Ok(Watch {
+            pid,
+            fd: ours.into(),
+            #[cfg(target_os = "linux")]
+            is_pidfd: false,
+        })
     }
 
     fn id(&self) -> WaitId<'_> {

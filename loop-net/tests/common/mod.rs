@@ -5,6 +5,7 @@
 mod kinds;
 mod peer;
 mod selector;
+mod terminal;
 #[cfg(feature = "tls")]
 pub mod tls;
 mod wires;
@@ -25,6 +26,7 @@ use loop_net::{KeepOpen, NetError, Protocol, Transport, WriteState};
 use loop_selector::by_name;
 pub use peer::Peer;
 pub use selector::{Log, LogSelector, Owner};
+pub use terminal::terminal;
 pub use wires::{Address, Target};
 pub use world::World;
 

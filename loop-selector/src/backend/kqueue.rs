@@ -28,6 +28,8 @@ use crate::waker::Waker;
 
 const NAME: &str = "kqueue";
 
+// NetBSD has wider constants.
+#[allow(clippy::unnecessary_cast)]
 const _: () = assert!(EV_EOF == libc::EV_EOF as u16 && EV_ERROR == libc::EV_ERROR as u16);
 
 /// The BSDs' and Apple's selector. Refuses a closed descriptor with `EBADF` (B-SEL-06). Waits are as
