@@ -12,6 +12,8 @@ use crate::workload::{Guest, selector_contests};
 /// Puts a selector of your own into every contest of the workload `selectors`, beside this project's and their
 /// rivals. `make` is called once a round; an error of it is a wrong answer.
 ///
+/// Build with `--release`: otherwise what is compared is how much each crate suffers without optimisation.
+///
 /// ```
 /// use loop_bench::{Plan, Rng, bench_selector, contest_lines};
 /// use loop_selector::PollSelector as MySelector;

@@ -6,7 +6,7 @@
 //! the machine hits all alike; the result is the median of the rounds with its range. A wrong
 //! answer makes the run fail: a fast wrong answer is not a result.
 //!
-//! The program `loop-bench` is the way to use it. As a library it compares what you bring:
+//! The program `loop-bench` is the way to use it. As a library it compares what you bring, in a release build:
 //!
 //! ```
 //! use loop_bench::{Contest, Lap, Plan, Rng, Subject, Wrong, contest_lines};
