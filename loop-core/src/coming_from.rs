@@ -26,7 +26,7 @@
 /// | `shield(task)` | [`shield`](crate::shield) |
 /// | `except CancelledError` | [`catch_cancelled`](crate::catch_cancelled), [`on_cancel`](crate::on_cancel) |
 /// | `to_thread`, `run_in_executor` | [`to_thread`](crate::to_thread), [`LoopRef::run_blocking`](crate::LoopRef::run_blocking) |
-/// | `asyncio.Future` | [`LoopFuture`](crate::LoopFuture) |
+/// | `asyncio.Future` | [`LoopFuture`](crate::LoopFuture); [`into_result`](crate::LoopFuture::into_result) for values that are not `Clone` |
 /// | `Lock`, `Event`, `Condition`, `Semaphore`, `Barrier`, `Queue` | [`sync`](crate::sync) |
 /// | `loop.add_reader`, `add_signal_handler` | [the](crate::LoopRef::add_reader) [same](crate::LoopRef::add_signal_handler) |
 /// | `loop.set_exception_handler`, `set_debug` | [the](crate::LoopRef::set_exception_handler) [same](crate::LoopRef::set_debug) |

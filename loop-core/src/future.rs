@@ -3,13 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::Location;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use loop_handle::{Handle, Outcome as CallbackOutcome};
 
@@ -29,7 +29,8 @@ pub type SharedError = Arc<dyn Error + Send + Sync>;
 /// A result that is not there yet: asyncio's `Future`.
 ///
 /// A clone is the same future. Whoever has one may set its result, cancel it, add callbacks or await
-/// it; several tasks may await it and are woken in the order in which they came (B-FUT-11). Callbacks
+/// it; several tasks may await it and are woken in the order in which they came (B-FUT-11). Each gets a clone of
+/// the outcome; one that cannot be cloned goes to whoever awaits [`into_result`](Self::into_result). Callbacks
 /// are never called inline: they join the ready queue at the moment of completion (B-FUT-05).
 ///
 /// ```
@@ -233,6 +234,52 @@ impl<T, E> LoopFuture<T, E> {
         result.unwrap_or_else(|panic| panic.resume())
     }
 
+    /// Waits for the outcome and takes it out: for one that cannot be cloned, and has one to await it.
+    ///
+    /// ```
+    /// # use loop_core::{LoopFuture, LoopRef, run, spawn};
+    /// # use std::os::unix::net::UnixStream;
+    /// # run(async {
+    /// let connected: LoopFuture<UnixStream> = LoopRef::current().create_future();
+    /// let sets = connected.clone();
+    /// spawn(async move { sets.set_result(UnixStream::pair().unwrap().0).unwrap() });
+    /// let stream: UnixStream = connected.into_result().await.unwrap();
+    /// # drop(stream);
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// What the future ended with; [`FutureError::InvalidState`] if the outcome was taken by somebody else, and
+    /// [`FutureError::WrongLoop`] on another loop.
+    ///
+    #[doc = lost!(future_into_result)]
+    pub async fn into_result(mut self) -> Result<T, FutureError<E>>
+    where
+        T: 'static,
+        E: 'static,
+    {
+        poll_fn(|cx| self.poll_done(cx)).await?;
+        self.take_result()
+    }
+
+    fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FutureError<E>>>
+    where
+        T: 'static,
+        E: 'static,
+    {
+        let LoopFuture { state, waiter } = self;
+        if current::running().is_some_and(|running| running.id != state.loop_id) {
+            return Poll::Ready(Err(FutureError::WrongLoop));
+        }
+        if !matches!(*state.outcome.borrow(), Outcome::Pending) {
+            *waiter = None;
+            return Poll::Ready(Ok(()));
+        }
+        state.listing.enter(|| Rc::downgrade(state) as Weak<dyn Awaited>);
+        state.waiters.register(state.loop_id, waiter, cx.waker());
+        Poll::Pending
+    }
+
     /// Takes the outcome out, for values that cannot be cloned.
     ///
     /// # Errors
@@ -284,17 +331,9 @@ impl<T: Clone + 'static, E: Clone + 'static> Future for LoopFuture<T, E> {
     type Output = Result<T, FutureError<E>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let LoopFuture { state, waiter } = self.get_mut();
-        if current::running().is_some_and(|running| running.id != state.loop_id) {
-            return Poll::Ready(Err(FutureError::WrongLoop));
-        }
-        if matches!(*state.outcome.borrow(), Outcome::Pending) {
-            state.listing.enter(|| Rc::downgrade(state) as Weak<dyn Awaited>);
-            state.waiters.register(state.loop_id, waiter, cx.waker());
-            return Poll::Pending;
-        }
-        *waiter = None;
-        Poll::Ready(LoopFuture { state: state.clone(), waiter: None }.result())
+        let this = self.get_mut();
+        ready!(this.poll_done(cx))?;
+        Poll::Ready(this.clone().result())
     }
 }
 

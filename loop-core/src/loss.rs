@@ -36,6 +36,9 @@ macro_rules! lost {
     (future) => {
         "Dropping the handle loses nothing while there is another: the outcome stays for that."
     };
+    (future_into_result) => {
+        "Dropping it loses nothing while there is another handle: the outcome stays for that."
+    };
     (gather) => {
         "Dropped before its end, a gather that was polled cancels the tasks that have not ended, and the \
          results that were there are lost; one that was never polled lets them run on (contract C10)."

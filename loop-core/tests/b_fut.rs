@@ -335,6 +335,29 @@ fn b_fut_19_dropping_an_await_takes_its_waker_away_and_a_new_waker_replaces_the_
 }
 
 #[test]
+fn an_outcome_that_cannot_be_cloned_goes_to_who_awaits_it() {
+    #[derive(Debug, PartialEq)]
+    struct Unique(u32);
+    let (mut event_loop, other) = (new_loop(), new_loop());
+    let future: LoopFuture<Unique, Unique> = event_loop.create_future();
+    let task = event_loop.spawn(future.clone().into_result());
+    let late = event_loop.spawn(future.clone().into_result());
+    turn(&mut event_loop);
+    future.set_result(Unique(1)).unwrap();
+    assert_eq!(event_loop.run_until_complete(task).unwrap().unwrap(), Ok(Unique(1)));
+    let late = event_loop.run_until_complete(late).unwrap().unwrap();
+    assert_eq!(late, Err(FutureError::InvalidState), "it was taken");
+
+    let failed: LoopFuture<Unique, Unique> = event_loop.create_future();
+    failed.set_error(Unique(2)).unwrap();
+    let outcome = event_loop.run_until_complete(failed.into_result()).unwrap();
+    assert_eq!(outcome, Err(FutureError::Failed(Unique(2))));
+    let elsewhere: LoopFuture<Unique, Unique> = other.create_future();
+    let outcome = event_loop.run_until_complete(elsewhere.into_result()).unwrap();
+    assert_eq!(outcome, Err(FutureError::WrongLoop));
+}
+
+#[test]
 fn b_fut_20_debug_shows_the_state() {
     let event_loop = new_loop();
     let states = in_every_state(&event_loop).map(|future| {

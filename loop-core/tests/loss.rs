@@ -18,9 +18,9 @@ use std::time::Duration;
 use common::{OnDrop, pair, reports, watchdog};
 use loop_core::sync::{Barrier, Condition, Event, Lock, Queue, Semaphore};
 use loop_core::{
-    AutoJump, DelayQueue, EventLoop, LoopFuture, LoopRef, Task, TaskGroup, as_completed,
-    catch_cancelled, default_selector, gather, on_cancel, raise_cancelled, shield, sleep, spawn,
-    staggered_race, timeout, wait, yield_now,
+    AutoJump, DelayQueue, EventLoop, FutureError, LoopFuture, LoopRef, Task, TaskGroup,
+    as_completed, catch_cancelled, default_selector, gather, on_cancel, raise_cancelled, shield,
+    sleep, spawn, staggered_race, timeout, wait, yield_now,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -487,6 +487,19 @@ async fn future(cut: Cut) -> bool {
     got
 }
 
+async fn future_into_result(cut: Cut) -> bool {
+    let future: LoopFuture<u32, ()> = LoopRef::current().create_future();
+    let (sets, ours) = (future.clone(), future.clone());
+    background(async move {
+        sleep(SECOND).await;
+        sets.set_result(7).unwrap();
+    });
+    let got = cut.run(ours.into_result()).await;
+    let left = if got.is_some() { Err(FutureError::InvalidState) } else { Ok(7) };
+    assert_eq!(future.into_result().await, left);
+    got.is_some()
+}
+
 async fn gathered(cut: Cut) -> bool {
     let tasks = two_tasks();
     let watched = tasks.each_ref().map(Task::task_ref);
@@ -585,6 +598,7 @@ scenarios! {
     "event_wait": event_wait, 1;
     "fd_ready": fd_ready, 1;
     "future": future, 1;
+    "future_into_result": future_into_result, 1;
     "gather": gathered, 2;
     "group_scope": group_scope, 2;
     "lock_acquire": lock_acquire, 1;
