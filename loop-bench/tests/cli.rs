@@ -48,6 +48,8 @@ fn a_run_writes_the_machine_and_a_row_for_each_subject() {
     let written = fs::read_to_string(&file).unwrap();
     assert!(output.status.success(), "{}", text(&output.stdout));
     assert!(text(&output.stdout).contains("\nseed 7, 3 rounds, cores "));
+    let is_warned = text(&output.stdout).contains("\nCAUTION this is a debug build");
+    assert_eq!(is_warned, cfg!(debug_assertions));
 
     let lines: Vec<&str> = written.lines().collect();
     let (bars, rows): (Vec<&str>, Vec<&str>) =

@@ -158,6 +158,11 @@ pub(super) fn run(args: &Args) -> Done {
     let machine = machine(&contests);
     let info = RunInfo::new(&plan, passes, pins);
     println!("{machine}\n{info}");
+    if cfg!(debug_assertions) {
+        println!(
+            "CAUTION this is a debug build: its numbers mean nothing; try cargo run --release"
+        );
+    }
     let mut recorder = Recorder::create(args.json.as_deref())?;
     recorder.write(&Line::Machine(machine))?;
     recorder.write(&Line::Run(info))?;
