@@ -10,8 +10,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::tls::{Identity, RawClient, echo_server, probe_server, shaken, until_registered};
-use common::{Hook, OnDrop, Probe, Trace, World, for_each_backend, is_open, reset};
+use common::tls::{
+    Identity, RawClient, begin, echo_server, open_stream, probe_server, shaken, until_registered,
+};
+use common::{Hook, OnDrop, Probe, World, for_each_backend, is_open, reset};
 use loop_core::{spawn, timeout, yield_now};
 use loop_net::{KeepOpen, NetError, Protocol, Tls, TlsProtocol, Transport, WriteState};
 use rustls::server::WebPkiClientVerifier;
@@ -193,8 +195,7 @@ fn b_tls_06_a_bad_certificate_is_the_connectors_error_and_the_listener_lives() {
         assert!(error.unwrap_err().to_string().contains("example.org"));
         until_registered(world, 1);
         world.reports.take();
-        let connecting = world.net.tcp_connect(addr).tls(identity.client()).open_stream();
-        world.block_on(connecting).unwrap();
+        open_stream(world, &server, identity.client());
         server.close();
         assert!(Tls::client(Arc::new(identity.client_config()), "not a name").is_err());
     });
@@ -341,10 +342,7 @@ fn b_tls_10_a_paused_protocol_pauses_the_transport_below() {
     for_each_backend(|world| {
         let probe = Probe::new();
         let server = probe_server(world, identity.server(), &probe);
-        let net = world.net.clone();
-        let (addr, tls) = (server.local_addrs()[0], identity.client());
-        let (reader, writer) =
-            world.block_on(async { net.tcp_connect(addr).tls(tls).open_stream().await }).unwrap();
+        let (reader, writer) = open_stream(world, &server, identity.client());
         world.until(|| probe.transport().is_some());
         let transport = probe.transport().unwrap();
         transport.pause_reading();
@@ -382,8 +380,7 @@ fn b_tls_13_there_is_no_half_close() {
     let identity = Identity::new();
     for_each_backend(|world| {
         let server = echo_server(world, identity.server());
-        let connecting = world.net.tcp_connect(server.local_addrs()[0]).tls(identity.client());
-        let (mut reader, writer) = world.block_on(connecting.open_stream()).unwrap();
+        let (mut reader, writer) = open_stream(world, &server, identity.client());
         assert!(!writer.transport().can_write_eof());
         writer.transport().write_eof();
         assert_eq!(world.reports.take().len(), 1);
@@ -465,17 +462,14 @@ fn b_tls_19_a_close_in_the_handshake_aborts() {
     let identity = Identity::new();
     for_each_backend(|world| {
         let (listener, addr) = common::listener();
-        let trace = Trace::new();
-        let tls = identity.client();
-        let probe = Probe::traced(&trace, |_, _| {});
+        let probe = Probe::new();
         // The transport below, as a program sees it that puts TLS on by itself.
-        let connecting = world.net.tcp_connect(addr).connect(move || tls.over(probe));
-        let (lower, _) = world.block_on(connecting).unwrap();
+        let lower = begin(world, addr, identity.client(), &probe);
         let (mut peer, _) = listener.accept().unwrap();
         lower.close();
         world.read_to_end(&mut peer);
         until_registered(world, 0);
-        assert_eq!(trace.take(), [""; 0]);
+        assert_eq!(probe.trace.take(), [""; 0]);
         world.reports.take();
     });
 }
@@ -697,11 +691,9 @@ fn b_tls_27_a_finished_connection_frees_everything() {
             Dropped(given.clone(), OnDrop(on_drop))
         });
         let server = world.block_on(serving).unwrap();
-        let addr = server.local_addrs()[0];
         let held = RefCell::new(Vec::new());
         for _ in 0..20 {
-            let connecting = world.net.tcp_connect(addr).tls(identity.client()).open_stream();
-            let (reader, writer) = world.block_on(connecting).unwrap();
+            let (reader, writer) = open_stream(world, &server, identity.client());
             // Handles keep nothing alive.
             held.borrow_mut().push(writer.transport().clone());
             held.borrow_mut().extend(probe.transport());
@@ -843,8 +835,7 @@ fn nothing_is_left_open() {
     drop(tls);
     let server = echo_server(&mut world, identity.server());
     for _ in 0..10 {
-        let connecting = world.net.tcp_connect(server.local_addrs()[0]).tls(identity.client());
-        drop(world.block_on(connecting.open_stream()).unwrap());
+        drop(open_stream(&mut world, &server, identity.client()));
     }
     until_registered(&mut world, 1);
     server.close();

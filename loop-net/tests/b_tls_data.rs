@@ -10,7 +10,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use common::tls::{Identity, RawClient, echo_server, probe_server, shaken, until_registered};
+use common::tls::{
+    Identity, RawClient, begin, echo_server, open_stream, probe_server, shaken, until_registered,
+};
 use common::{Hook, Probe, World, for_each_backend, is_open, temp_dir};
 use loop_net::{Buffered, BufferedProtocol, SendFile, Tls, Transport, WriteState};
 
@@ -22,9 +24,7 @@ fn pair(
     server: &Probe,
 ) -> (Transport, Transport, Transport) {
     let serving = probe_server(world, identity.server(), server);
-    let (tls, given) = (identity.client(), client.clone());
-    let connecting = world.net.tcp_connect(serving.local_addrs()[0]);
-    let (lower, _) = world.block_on(connecting.connect(move || tls.over(given))).unwrap();
+    let lower = begin(world, serving.local_addrs()[0], identity.client(), client);
     world.until(|| client.transport().is_some() && server.transport().is_some());
     serving.close();
     (lower, client.transport().unwrap(), server.transport().unwrap())
@@ -42,11 +42,7 @@ fn b_tls_03_the_handshake_starts_at_once_and_early_data_is_not_lost() {
     for_each_backend(|world| {
         // A client has spoken when its connector returns.
         let (listener, addr) = common::listener();
-        let (tls, probe) = (identity.client(), Probe::new());
-        let (lower, _) = {
-            let connecting = world.net.tcp_connect(addr).connect(move || tls.over(probe));
-            world.block_on(connecting).unwrap()
-        };
+        let lower = begin(world, addr, identity.client(), &Probe::new());
         let (mut peer, _) = listener.accept().unwrap();
         let mut hello = [0; 6];
         peer.read_exact(&mut hello).unwrap();
@@ -83,9 +79,7 @@ fn b_tls_08_nothing_can_be_written_before_the_handshake_and_what_is_comes_first_
         };
         let (client, server) = (Probe::acting(greet), Probe::acting(greet));
         let serving = probe_server(world, identity.server(), &server);
-        let (tls, given) = (identity.client(), client.clone());
-        let connecting = world.net.tcp_connect(serving.local_addrs()[0]);
-        let (lower, _) = world.block_on(connecting.connect(move || tls.over(given))).unwrap();
+        let lower = begin(world, serving.local_addrs()[0], identity.client(), &client);
         assert!(client.transport().is_none(), "no transport before the end of the handshake");
         world.until(|| client.trace.count("data") > 0 && server.trace.count("data") > 0);
         for probe in [&client, &server] {
@@ -181,8 +175,7 @@ fn b_tls_17_a_connection_cannot_be_kept_open_after_the_peers_end() {
         assert_eq!(reports, ["a TLS connection cannot be kept open after the peer's end"]);
         // Streams ask for no such thing.
         let server = echo_server(world, identity.server());
-        let connecting = world.net.tcp_connect(server.local_addrs()[0]).tls(identity.client());
-        let (mut reader, writer) = world.block_on(connecting.open_stream()).unwrap();
+        let (mut reader, writer) = open_stream(world, &server, identity.client());
         server.close_clients();
         assert_eq!(world.block_on(reader.read_to_end()).unwrap(), b"");
         world.block_on(writer.wait_closed()).unwrap();
@@ -292,8 +285,7 @@ fn b_tls_13_and_17_streams_end_as_a_whole() {
     for_each_backend(|world| {
         let server = Probe::new();
         let serving = probe_server(world, identity.server(), &server);
-        let connecting = world.net.tcp_connect(serving.local_addrs()[0]).tls(identity.client());
-        let (mut reader, writer) = world.block_on(connecting.open_stream()).unwrap();
+        let (mut reader, writer) = open_stream(world, &serving, identity.client());
         world.until(|| server.transport().is_some());
         let far = server.transport().unwrap();
         far.write(b"last words");

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
-use loop_net::{Server, Tls, Transport};
+use loop_net::{Server, StreamReader, StreamWriter, Tls, Transport};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::{
@@ -78,6 +78,19 @@ pub fn probe_server(world: &mut World, tls: Tls, probe: &Probe) -> Server {
     let probe = probe.clone();
     let serving = world.net.tcp_server("127.0.0.1:0").tls(tls).bind(move || probe.clone());
     world.block_on(serving).unwrap()
+}
+
+/// The stream of a client of this server.
+pub fn open_stream(world: &mut World, server: &Server, tls: Tls) -> (StreamReader, StreamWriter) {
+    let connecting = world.net.tcp_connect(server.local_addrs()[0]).tls(tls);
+    world.block_on(connecting.open_stream()).unwrap()
+}
+
+/// A client whose handshake has begun with the socket's connection: the transport below.
+pub fn begin(world: &mut World, addr: SocketAddr, tls: Tls, probe: &Probe) -> Transport {
+    let given = probe.clone();
+    let connecting = world.net.tcp_connect(addr).connect(move || tls.over(given));
+    world.block_on(connecting).unwrap().0
 }
 
 /// A client of the engine alone, on a plain socket that the test drives.
