@@ -5,7 +5,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 
 use loop_handle::{Handle, Run, ThreadsafeHandle};
@@ -83,9 +82,12 @@ impl Undeterred {
     fn hold(&mut self, panic: HeldPanic) {
         if self.0.is_none() {
             self.0 = Some(panic);
-        } else if let Err(again) = hold_panic(|| drop(panic)) {
-            // Dropping what such a destructor raises may go on like this.
-            mem::forget(again);
+            return;
+        }
+        // What was raised is a user's value: dropping it may raise something else.
+        let mut raised = Some(panic);
+        while let Some(panic) = raised {
+            raised = hold_panic(|| drop(panic)).err();
         }
     }
 
