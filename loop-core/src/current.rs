@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 
 use crate::error::LoopError;
 use crate::inner::Inner;
-use crate::task::Running;
+use crate::task::Outer;
 
 thread_local! {
     /// Every loop alive on this thread. `Send` values hold a loop's id, never a pointer to it, and
@@ -95,7 +95,7 @@ pub(crate) struct EnterGuard {
     previous: Option<Rc<Inner>>,
     previous_id: u64,
     /// A task of the previous loop is none of this one's.
-    _no_task: Running,
+    _no_task: Outer,
     /// Whether this is a run, whose end it is then.
     run: bool,
 }
@@ -116,7 +116,7 @@ impl EnterGuard {
     pub(crate) fn replace(inner: &Rc<Inner>) -> Self {
         let previous = put(Some(inner.clone()));
         let previous_id = RUNNING_ID.replace(inner.id);
-        EnterGuard { previous, previous_id, _no_task: Running::nothing(), run: false }
+        EnterGuard { previous, previous_id, _no_task: Outer::leave(), run: false }
     }
 }
 

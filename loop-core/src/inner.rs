@@ -100,18 +100,23 @@ impl Inner {
     /// test that a callback pays for both.
     #[inline]
     pub(crate) fn before_next(&self) -> bool {
+        !self.is_undisturbed() && self.settle_and_look()
+    }
+
+    /// Whether nothing comes before what runs next, and nobody looks on.
+    #[inline]
+    pub(crate) fn is_undisturbed(&self) -> bool {
         #[cfg(feature = "tracing")]
         if trace::is_on() {
-            self.settle();
-            return true;
+            return false;
         }
-        self.is_marked(DEBUG | WATCHDOG | FRESH) && self.settle_and_look()
+        !self.is_marked(DEBUG | WATCHDOG | FRESH)
     }
 
     #[cold]
     fn settle_and_look(&self) -> bool {
         self.settle();
-        self.is_marked(DEBUG | WATCHDOG)
+        !self.is_undisturbed()
     }
 
     /// Whether any of these marks is set.

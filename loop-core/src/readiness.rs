@@ -147,7 +147,7 @@ fn run(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
         let readiness = entry.wanted.map_or(Readiness::NONE, |wanted| readiness.masked(wanted));
         match &entry.kind {
             _ if readiness.is_empty() => return,
-            Kind::Handler(handler) if !lp.inner.before_next() => (handler.clone(), readiness),
+            Kind::Handler(handler) if lp.inner.is_undisturbed() => (handler.clone(), readiness),
             _ => {
                 drop(io);
                 return run_other(lp, token, readiness, buffer);

@@ -62,7 +62,7 @@ impl ReadyQueue {
     }
 
     /// As [`push_handle`](Self::push_handle).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_task(&self, key: TaskKey) {
         self.incoming.borrow_mut().extend(Some(key).into_iter().map(Ready::Task));
     }

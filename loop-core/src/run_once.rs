@@ -225,25 +225,25 @@ fn collect_timers(lp: &LoopRef) {
 fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
     let ready = &lp.inner.ready;
     let Scratch { events, buffer, waker, ran, .. } = scratch;
-    let mut lent = Lent { root, waker, panic: None };
+    let mut lent = Lent::new(&lp.inner, root, waker);
     let count = ready.begin_batch();
     *ran = count > 0;
-    let mut polls = 0;
-    for _ in 0..count {
-        let Some(entry) = ready.next_of_batch() else { break };
+    let mut callbacks = 0;
+    while let Some(entry) = ready.next_of_batch() {
         match entry {
+            Ready::Task(key) => {
+                task::step(lp, key, &mut lent);
+                continue;
+            }
             Ready::Events => readiness::run_events(lp, events.iter().copied(), buffer),
             Ready::Io(token, readiness) => {
                 readiness::run_events(lp, [Event::Ready { token, readiness }], buffer)
             }
-            Ready::Task(key) => {
-                polls += 1;
-                task::step(lp, key, &mut lent)
-            }
             Ready::Handle(handle) => guard::run_handle(lp, handle),
             Ready::Remote(handle) => guard::run_remote(lp, handle),
         }
+        callbacks += 1;
     }
-    lp.inner.counters.callbacks.add(count as u64 - polls);
-    lp.inner.counters.polls.add(polls);
+    lp.inner.counters.callbacks.add(callbacks);
+    lp.inner.counters.polls.add(count as u64 - callbacks);
 }

@@ -130,6 +130,7 @@ mod sock_addr;
 mod socket;
 mod socket_view;
 mod stream;
+mod stream_state;
 #[cfg(feature = "tls")]
 mod tls;
 mod transport;

@@ -13,7 +13,7 @@ use crate::loop_ref::LoopRef;
 /// Somebody who is to be woken by what belongs to a loop, kept where that loop's number is known. The loop's
 /// own tasks are kept by number, for a clone of a waker costs two atomic operations and its wake a third.
 ///
-/// From [`LoopRef::awaiter`]. Dropping one wakes nobody.
+/// From [`LoopRef::awaiter`]. Dropping one wakes nobody, and the default one is nobody.
 pub struct Awaiter(pub(crate) Kind);
 
 pub(crate) enum Kind {
@@ -74,22 +74,20 @@ impl LoopRef {
     ///
     /// # loop_core::run(async {
     /// let (lp, open) = (LoopRef::current(), Rc::new(Cell::new(false)));
-    /// let waiter = Rc::new(Cell::new(None::<Awaiter>));
+    /// let waiter = Rc::new(Cell::new(Awaiter::default()));
     /// let task = {
     ///     let (lp, open, waiter) = (lp.clone(), open.clone(), waiter.clone());
     ///     spawn(poll_fn(move |cx| {
     ///         if open.get() {
     ///             return Poll::Ready(());
     ///         }
-    ///         waiter.set(Some(lp.awaiter(cx.waker())));
+    ///         waiter.set(lp.awaiter(cx.waker()));
     ///         Poll::Pending
     ///     }))
     /// };
     /// yield_now().await;
     /// open.set(true);
-    /// if let Some(waiter) = waiter.take() {
-    ///     lp.wake(waiter);
-    /// }
+    /// lp.wake(waiter.take());
     /// task.await.unwrap();
     /// # })?;
     /// # Ok::<(), loop_core::LoopError>(())
@@ -111,6 +109,13 @@ impl LoopRef {
     /// Shows the waker of somebody who waits, for an [`Awaited`](crate::Awaited).
     pub fn show_awaiter(&self, awaiter: &Awaiter, visit: impl FnOnce(&Waker)) {
         awaiter.show(self.inner.id, visit);
+    }
+}
+
+impl Default for Awaiter {
+    #[inline]
+    fn default() -> Self {
+        Awaiter(Kind::Task(TaskKey::NONE))
     }
 }
 

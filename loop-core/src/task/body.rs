@@ -3,30 +3,26 @@
 use std::any::Any;
 use std::future::Future;
 use std::mem::size_of_val;
+use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use loop_handle::Snapshot;
 use pin_project_lite::pin_project;
 
-use super::cell::TaskKey;
-use super::gear::{Gear, Stepped};
+use super::gear::Ended;
 use super::hook::TaskBody;
 use super::join::Join;
-use super::step::{Advance, Lent};
-use crate::inner::Inner;
+use super::step::{Advance, Beside};
 
 /// A future without its type.
 pub(crate) trait Body {
-    /// One step of the task. A [`RootBody`] stands for the root that is lent.
-    fn step(self: Pin<&mut Self>, inner: &Inner, key: TaskKey, lent: &mut Lent<'_, '_>) -> Stepped;
+    /// Polls, for how it has ended if it has. A panic is caught here, inside the task's context, so that what was
+    /// written before it is kept; that of a [`RootBody`], which stands for the root that is lent, is its caller's.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>, beside: &mut Beside<'_, '_>)
+    -> Poll<Ended>;
 
-    fn gear(&self) -> &Gear;
-
-    fn gear_mut(self: Pin<&mut Self>) -> &mut Gear;
-
-    /// Whether a panic of `step` came from the destructor of a future that had ended.
+    /// Whether a panic of `poll` came from the destructor of a future that had ended.
     fn has_ended(&self) -> bool;
 
     /// Drops the future: a user's value.
@@ -43,48 +39,40 @@ pin_project! {
     pub(crate) struct Filled<F> {
         #[pin]
         future: Option<F>,
-        gear: Gear,
     }
 }
 
 /// A future for a body to take over.
-pub(crate) struct Fresh<F> {
-    future: Option<F>,
-    values: Snapshot,
-}
+pub(crate) struct Fresh<F>(Option<F>);
 
 impl<F> Fresh<F> {
-    /// In a copy of the current context.
     pub(crate) fn new(future: F) -> Self {
-        Fresh { future: Some(future), values: Snapshot::current() }
+        Fresh(Some(future))
     }
 
     pub(crate) fn into_body(self) -> Filled<F> {
-        Filled { future: self.future, gear: Gear::new(self.values) }
+        Filled { future: self.0 }
     }
 }
 
 impl<F: Future + 'static> Body for Filled<F> {
-    fn step(self: Pin<&mut Self>, inner: &Inner, key: TaskKey, lent: &mut Lent<'_, '_>) -> Stepped {
+    fn poll(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        beside: &mut Beside<'_, '_>,
+    ) -> Poll<Ended> {
         let mut this = self.project();
-        this.gear.step(inner, key, lent, |cx| {
+        let caught = panic::catch_unwind(AssertUnwindSafe(|| {
             let Some(future) = this.future.as_mut().as_pin_mut() else {
-                return Poll::Ready(Stepped::Ended);
+                return Poll::Ready(Ended::Quietly);
             };
             let value = ready!(future.poll(cx));
             // While the future is still there.
-            inner.tasks.borrow().leave(key, value);
+            beside.inner.tasks.borrow().leave(beside.key, value);
             this.future.set(None);
-            Poll::Ready(Stepped::Ended)
-        })
-    }
-
-    fn gear(&self) -> &Gear {
-        &self.gear
-    }
-
-    fn gear_mut(self: Pin<&mut Self>) -> &mut Gear {
-        self.project().gear
+            Poll::Ready(Ended::Quietly)
+        }));
+        caught.unwrap_or_else(|payload| beside.keep(payload))
     }
 
     fn has_ended(&self) -> bool {
@@ -97,9 +85,7 @@ impl<F: Future + 'static> Body for Filled<F> {
 
     fn refill(self: Pin<&mut Self>, fresh: &mut dyn Any) -> bool {
         let Some(fresh) = fresh.downcast_mut::<Fresh<F>>() else { return false };
-        let mut this = self.project();
-        this.future.set(fresh.future.take());
-        this.gear.values = std::mem::take(&mut fresh.values);
+        self.project().future.set(fresh.0.take());
         true
     }
 }
@@ -134,33 +120,25 @@ impl<F: Future> Future for Leaving<F> {
 }
 
 /// What a spawn hook made of a body.
-pub(crate) struct Hooked {
-    body: Option<TaskBody>,
-    gear: Gear,
-}
+pub(crate) struct Hooked(Option<TaskBody>);
 
 impl Hooked {
-    /// In a copy of the current context.
     pub(crate) fn new(body: TaskBody) -> Self {
-        Hooked { body: Some(body), gear: Gear::new(Snapshot::current()) }
+        Hooked(Some(body))
     }
 }
 
 impl Body for Hooked {
-    fn step(self: Pin<&mut Self>, inner: &Inner, key: TaskKey, lent: &mut Lent<'_, '_>) -> Stepped {
-        let Hooked { body, gear } = self.get_mut();
-        gear.step(inner, key, lent, |cx| match body {
-            Some(body) => body.as_mut().poll(cx).map(|()| Stepped::Left),
-            None => Poll::Ready(Stepped::Ended),
-        })
-    }
-
-    fn gear(&self) -> &Gear {
-        &self.gear
-    }
-
-    fn gear_mut(self: Pin<&mut Self>) -> &mut Gear {
-        &mut self.get_mut().gear
+    fn poll(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        beside: &mut Beside<'_, '_>,
+    ) -> Poll<Ended> {
+        let caught = panic::catch_unwind(AssertUnwindSafe(|| match &mut self.0 {
+            Some(body) => body.as_mut().poll(cx).map(|()| Ended::Left),
+            None => Poll::Ready(Ended::Quietly),
+        }));
+        caught.unwrap_or_else(|payload| beside.keep(payload))
     }
 
     fn has_ended(&self) -> bool {
@@ -168,7 +146,7 @@ impl Body for Hooked {
     }
 
     fn clear(mut self: Pin<&mut Self>) {
-        self.body = None;
+        self.0 = None;
     }
 
     fn refill(self: Pin<&mut Self>, _: &mut dyn Any) -> bool {
@@ -177,37 +155,18 @@ impl Body for Hooked {
 }
 
 /// Stands for the future of a run, which stays with its caller, as do its panics.
-pub(crate) struct RootBody(Gear);
-
-impl RootBody {
-    /// In a copy of the current context.
-    pub(crate) fn new() -> Self {
-        RootBody(Gear::new(Snapshot::current()))
-    }
-}
+pub(crate) struct RootBody;
 
 impl Body for RootBody {
-    fn step(
-        mut self: Pin<&mut Self>,
-        inner: &Inner,
-        key: TaskKey,
-        lent: &mut Lent<'_, '_>,
-    ) -> Stepped {
-        let Lent { root, waker, .. } = lent;
-        let Some(root) = root.as_mut().filter(|root| root.key == key) else {
-            return Stepped::Waits;
+    fn poll(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        beside: &mut Beside<'_, '_>,
+    ) -> Poll<Ended> {
+        let Some(root) = beside.root.as_mut().filter(|root| root.key == beside.key) else {
+            return Poll::Pending;
         };
-        let poll = |cx: &mut Context<'_>| (root.advance)(Advance::Poll(cx));
-        let (polled, woken) = self.0.run(inner, key, waker, poll);
-        Stepped::new(polled.map(|()| Stepped::Left), woken)
-    }
-
-    fn gear(&self) -> &Gear {
-        &self.0
-    }
-
-    fn gear_mut(self: Pin<&mut Self>) -> &mut Gear {
-        &mut self.get_mut().0
+        (root.advance)(Advance::Poll(cx)).map(|()| Ended::Left)
     }
 
     fn has_ended(&self) -> bool {

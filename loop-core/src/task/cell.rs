@@ -4,11 +4,13 @@ use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::task::Waker;
 
+use loop_handle::Snapshot;
 use slab::Slab;
 
 use super::body::{AnyBody, SpareBodies};
+use super::gear::Gear;
 use super::join::{AnyJoin, Join, SpareJoins};
-use super::state::{QUEUED, RUNNING};
+use super::state::{GEARED, QUEUED, RUNNING};
 use super::waker::TaskWaker;
 use crate::cancel::SharedTree;
 use crate::inner::Inner;
@@ -49,6 +51,8 @@ pub(crate) struct Entry {
     pub(crate) state: u8,
     /// `None` during a step.
     pub(crate) body: Option<AnyBody>,
+    /// With `GEARED`; else there is nothing in it.
+    pub(crate) gear: Gear,
     /// Its catch points and scopes, once it has had one.
     pub(crate) tree: Option<SharedTree>,
     pub(crate) join: Rc<dyn AnyJoin>,
@@ -57,7 +61,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// Its waker, between its steps, if it has one; see [`give_wakers`].
     pub(crate) fn waker(&self) -> Option<&Waker> {
-        self.body.as_ref()?.gear().waker.as_ref()
+        self.gear.waker.as_ref()
     }
 
     /// Whether its next step is in the ready queue.
@@ -74,7 +78,7 @@ pub(crate) struct TaskTable {
 }
 
 impl TaskTable {
-    /// Adds the task with this id; where it is.
+    /// Adds the task with this id, in a copy of the current context; where it is.
     #[inline(never)]
     pub(super) fn insert(
         &mut self,
@@ -88,7 +92,10 @@ impl TaskTable {
         }
         let vacant = self.entries.vacant_entry();
         let index = u32::try_from(vacant.key()).expect("more than 2^32 tasks at once");
-        vacant.insert(Entry { serial: id as u32, state, body: Some(body), tree: None, join });
+        let gear = Gear { waker: None, values: Snapshot::current() };
+        let state = if gear.is_empty() { state } else { state | GEARED };
+        let body = Some(body);
+        vacant.insert(Entry { serial: id as u32, state, body, gear, tree: None, join });
         index
     }
 
@@ -121,6 +128,27 @@ impl TaskTable {
         let entry = self.get_mut(key)?;
         let body = entry.body.take()?;
         Some((std::mem::replace(&mut entry.state, RUNNING), body))
+    }
+
+    /// That of a task whose step has not ended, which stays where it is.
+    #[inline(always)]
+    pub(crate) fn stepping(&mut self, key: TaskKey) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(key.index());
+        debug_assert!(entry.as_ref().is_none_or(|entry| entry.serial == key.serial()));
+        entry
+    }
+
+    /// What the steps of a task need that has begun one.
+    pub(crate) fn take_gear(&mut self, key: TaskKey) -> Gear {
+        self.get_mut(key).map(|entry| std::mem::take(&mut entry.gear)).unwrap_or_default()
+    }
+
+    /// What it will need, before the step ends.
+    pub(crate) fn put_gear(&mut self, key: TaskKey, gear: Gear) {
+        if let Some(entry) = self.get_mut(key).filter(|_| !gear.is_empty()) {
+            entry.gear = gear;
+            entry.state |= GEARED;
+        }
     }
 
     pub(crate) fn remove(&mut self, key: TaskKey) -> Option<Entry> {
@@ -156,9 +184,10 @@ impl TaskTable {
 pub(crate) fn give_wakers(inner: &Inner) {
     for entry in inner.tasks.borrow_mut().iter_mut() {
         let key = entry.join.header().key();
-        if let Some(body) = &mut entry.body {
-            let waker = &mut body.as_mut().gear_mut().waker;
+        if entry.body.is_some() {
+            let waker = &mut entry.gear.waker;
             waker.get_or_insert_with(|| TaskWaker::new(inner.inbox.clone(), key).into_waker());
+            entry.state |= GEARED;
         }
     }
 }

@@ -1,48 +1,32 @@
-//! What the steps of a task need beside its future, in the same memory.
+//! What the steps of a task need beside its body.
 
-use std::panic::{self, AssertUnwindSafe};
 use std::task::{Context, Poll, Waker};
 
 use loop_handle::Snapshot;
 
+use super::body::AnyBody;
 use super::cell::TaskKey;
 use super::running::Running;
-use super::step::Lent;
+use super::step::{Beside, Lent};
 use super::waker::TaskWaker;
 use crate::inner::Inner;
 
-/// What became of a step.
+/// How a body has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stepped {
-    /// The future waits.
-    Waits,
-    /// The same, and the task has woken itself meanwhile.
-    Woken,
+pub(crate) enum Ended {
     /// It was dropped, and nothing of a user's is left.
-    Ended,
-    /// It has ended, and is to be [cleared](super::body::Body::clear).
+    Quietly,
+    /// It is to be [cleared](super::body::Body::clear).
     Left,
-    /// With what is [lent](super::step::Lent::panic) now.
+    /// The same, with a panic that is [kept](super::step::Beside::keep) now.
     Panicked,
 }
 
-impl Stepped {
-    #[inline(always)]
-    pub(super) fn new(polled: Poll<Stepped>, woken: bool) -> Self {
-        match polled {
-            Poll::Ready(ended) => ended,
-            Poll::Pending if woken => Stepped::Woken,
-            Poll::Pending => Stepped::Waits,
-        }
-    }
+/// A body was polled: how it has ended if it has, and whether its task was woken meanwhile.
+pub(super) type Polled = (Poll<Ended>, bool);
 
-    /// Of a future that waits: whether its task was woken.
-    #[inline(always)]
-    pub(super) fn woken(self) -> Option<bool> {
-        matches!(self, Stepped::Waits | Stepped::Woken).then_some(self == Stepped::Woken)
-    }
-}
-
+/// What the steps of a task need beside its body. That of most tasks is empty.
+#[derive(Default)]
 pub(crate) struct Gear {
     /// The task's own, once somebody has kept a clone of the one that its step was lent.
     pub(super) waker: Option<Waker>,
@@ -51,61 +35,67 @@ pub(crate) struct Gear {
 }
 
 impl Gear {
-    pub(super) fn new(values: Snapshot) -> Self {
-        Gear { waker: None, values }
+    pub(super) fn is_empty(&self) -> bool {
+        self.waker.is_none() && self.values.is_empty()
     }
+}
 
-    /// Polls, for how it has ended if it has, with the task current and in its context, and catches a panic inside that, so that what was
-    /// written before it is kept.
-    #[inline(always)]
-    pub(super) fn step(
-        &mut self,
-        inner: &Inner,
-        key: TaskKey,
-        lent: &mut Lent<'_, '_>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<Stepped>,
-    ) -> Stepped {
-        let caught = |cx: &mut Context<'_>| panic::catch_unwind(AssertUnwindSafe(|| poll(cx)));
-        match self.run(inner, key, lent.waker, caught) {
-            (Ok(polled), woken) => Stepped::new(polled, woken),
-            (Err(payload), _) => {
-                lent.panic = Some(payload);
-                Stepped::Panicked
-            }
-        }
-    }
+/// A step of a task without gear, and the context that it has left.
+#[inline(always)]
+pub(super) fn step_plainly(
+    body: &mut AnyBody,
+    key: TaskKey,
+    lent: &mut Lent<'_, '_>,
+) -> (Polled, Snapshot) {
+    let mut values = Snapshot::default();
+    let waker = lent.waker.get_or_insert_with(|| new_waker(lent.beside.inner, key)).aim(key);
+    let polled = step_with(waker, &mut values, body, key, &mut lent.beside);
+    (polled, values)
+}
 
-    /// Runs what polls; and whether the task was woken by it.
-    #[inline(always)]
-    pub(super) fn run<R>(
-        &mut self,
-        inner: &Inner,
-        key: TaskKey,
-        lent: &mut Option<TaskWaker>,
-        poll: impl FnOnce(&mut Context<'_>) -> R,
-    ) -> (R, bool) {
-        let Gear { waker: own, values } = self;
-        let waker = match own {
-            Some(own) => &*own,
-            None => lent.get_or_insert_with(|| new_waker(inner, key)).aim(key),
-        };
-        let running = Running::enter(waker.data(), key);
-        let mut context = Context::from_waker(waker);
-        let result = values.run_keeping(|| poll(&mut context));
-        let woken = running.leave();
-        if own.is_none() && lent.as_ref().is_some_and(TaskWaker::is_kept) {
-            // It stays with the task.
-            *own = lent.take().map(TaskWaker::into_waker);
-        }
-        (result, woken)
+/// A step with gear.
+pub(super) fn step_geared(
+    body: &mut AnyBody,
+    gear: &mut Gear,
+    key: TaskKey,
+    lent: &mut Lent<'_, '_>,
+) -> Polled {
+    let waker = match &gear.waker {
+        Some(own) => own,
+        None => lent.waker.get_or_insert_with(|| new_waker(lent.beside.inner, key)).aim(key),
+    };
+    let polled = step_with(waker, &mut gear.values, body, key, &mut lent.beside);
+    if gear.waker.is_none() {
+        gear.waker = kept(lent);
     }
+    polled
+}
 
-    /// The task is over: its context.
-    #[inline]
-    pub(super) fn take_values(&mut self) -> Snapshot {
-        self.waker = None;
-        std::mem::take(&mut self.values)
-    }
+/// Whether somebody has kept the waker that is lent: then it is to stay with the task.
+#[inline(always)]
+pub(super) fn is_kept(lent: &Lent<'_, '_>) -> bool {
+    lent.waker.as_ref().is_some_and(TaskWaker::is_kept)
+}
+
+/// The same, taken.
+pub(super) fn kept(lent: &mut Lent<'_, '_>) -> Option<Waker> {
+    if is_kept(lent) { lent.waker.take().map(TaskWaker::into_waker) } else { None }
+}
+
+/// Polls with the task current and in its context.
+#[inline(always)]
+fn step_with(
+    waker: &Waker,
+    values: &mut Snapshot,
+    body: &mut AnyBody,
+    key: TaskKey,
+    beside: &mut Beside<'_, '_>,
+) -> Polled {
+    beside.key = key;
+    let running = Running::enter(waker.data(), key);
+    let mut context = Context::from_waker(waker);
+    let polled = values.run_keeping(|| body.as_mut().poll(&mut context, beside));
+    (polled, running.leave())
 }
 
 #[cold]

@@ -23,7 +23,7 @@ pub(crate) use awaiter::{Kind as AwaiterKind, own_task};
 pub(crate) use builder::InContext;
 pub(crate) use cell::{TaskKey, TaskTable, give_wakers};
 pub(crate) use request::Asked;
-pub(crate) use running::{Running, running_task};
+pub(crate) use running::{Outer, running_task};
 pub(crate) use spawn::{add_root, remove_root};
 pub(crate) use step::{Advance, attend, attend_later, while_queued};
 pub(crate) use step::{Lent, Root, drop_all, schedule, step};

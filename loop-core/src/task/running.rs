@@ -10,31 +10,27 @@ use crate::current;
 thread_local! {
     /// What its waker points to, and a task of the loop that runs. Without a destructor, so that a look at
     /// them is a load.
-    static RUNNING: Cell<(*const (), TaskKey)> = const { Cell::new((ptr::null(), TaskKey::NONE)) };
+    static RUNNING: Cell<(*const (), TaskKey)> = const { Cell::new(NOBODY) };
 }
 
-/// Makes a task the running one until it is dropped or [`leave`](Running::leave)s. Steps nest: an eager start
-/// is one inside another.
+const NOBODY: (*const (), TaskKey) = (ptr::null(), TaskKey::NONE);
+
+/// Makes a task the running one until it is dropped or [`leave`](Running::leave)s; then none is.
 pub(crate) struct Running {
     target: *const (),
-    outer: (*const (), TaskKey),
 }
 
 impl Running {
     /// `target` is what the task's waker points to. It is compared and never followed.
     #[inline]
     pub(super) fn enter(target: *const (), task: TaskKey) -> Self {
-        Running { target, outer: RUNNING.replace((target, task)) }
+        RUNNING.set((target, task));
+        Running { target }
     }
 
     /// A task that does not have a step, but whose body is being dropped, say.
     pub(super) fn without_waker(task: TaskKey) -> Self {
         Self::enter(ptr::null(), task)
-    }
-
-    /// No task: for when another loop begins to run.
-    pub(crate) fn nothing() -> Self {
-        Self::without_waker(TaskKey::NONE)
     }
 
     /// Ends it; whether the task was [woken](wake) meanwhile.
@@ -47,7 +43,23 @@ impl Running {
 impl Drop for Running {
     #[inline]
     fn drop(&mut self) {
-        RUNNING.set(self.outer);
+        RUNNING.set(NOBODY);
+    }
+}
+
+/// Takes whoever runs away, until it is dropped: for a step inside another, an eager start, and for when another
+/// loop begins to run.
+pub(crate) struct Outer((*const (), TaskKey));
+
+impl Outer {
+    pub(crate) fn leave() -> Self {
+        Outer(RUNNING.replace(NOBODY))
+    }
+}
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        RUNNING.set(self.0);
     }
 }
 

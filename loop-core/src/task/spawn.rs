@@ -84,7 +84,8 @@ impl LoopRef {
     /// The step inside which this one is may be at the waker that the loop lends.
     fn start_eagerly(&self, key: TaskKey) {
         let mut waker = self.inner.spare_waker.take();
-        step(self, key, &mut Lent { root: &mut None, waker: &mut waker, panic: None });
+        let _outer = running::Outer::leave();
+        step(self, key, &mut Lent::new(&self.inner, &mut None, &mut waker));
         self.inner.spare_waker.set(waker);
     }
 
@@ -105,7 +106,7 @@ impl LoopRef {
 pub(crate) fn add_root(lp: &LoopRef, site: &'static Location<'static>) -> TaskKey {
     let header = Header::new(&lp.inner, site, None, ROOT | UNHANDLED);
     let join = Rc::new(Join::<()>::new(header));
-    let key = lp.insert_task(&join, Box::pin(RootBody::new()), QUEUED);
+    let key = lp.insert_task(&join, Box::pin(RootBody), QUEUED);
     lp.inner.ready.push_task(key);
     key
 }

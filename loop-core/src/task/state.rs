@@ -8,6 +8,7 @@
 //! | `RUNNING` | a step begins | the step ends | `QUEUED` |
 //! | `WOKEN` | it is woken while it runs | the step ends; it is queued again then | `QUEUED` |
 //! | `ATTEND` | a handle, a scope or a catch point has something for the next step to deliver | that step begins | |
+//! | `GEARED` | a step ends, or the task begins, with a waker or a context of its own | a step begins | `RUNNING` |
 //!
 //! In the part that is shared with handles, about the outcome:
 //!
@@ -27,6 +28,7 @@ pub(crate) const QUEUED: u8 = 1 << 0;
 pub(crate) const RUNNING: u8 = 1 << 1;
 pub(crate) const WOKEN: u8 = 1 << 2;
 pub(crate) const ATTEND: u8 = 1 << 3;
+pub(crate) const GEARED: u8 = 1 << 4;
 
 pub(crate) const DONE: u16 = 1 << 0;
 pub(crate) const CANCELLED: u16 = 1 << 1;

@@ -9,9 +9,9 @@ use loop_handle::Snapshot;
 
 use super::body::AnyBody;
 use super::cell::{Entry, TaskKey};
-use super::gear::Stepped;
+use super::gear::{self, Ended, Gear, Polled};
 use super::running::Running;
-use super::state::{ATTEND, QUEUED, ROOT, RUNNING, WOKEN};
+use super::state::{ATTEND, GEARED, QUEUED, ROOT, RUNNING, WOKEN};
 use super::task_ref::{TaskRef, find, report_pending};
 use super::waker::TaskWaker;
 use crate::cancel::{self, SharedTree, Turn};
@@ -31,12 +31,39 @@ pub(crate) struct Root<'a> {
 
 /// What a loop lends to each of its tasks' steps.
 pub(crate) struct Lent<'a, 'r> {
-    /// The future of the run, if the run has one.
-    pub(crate) root: &'a mut Option<Root<'r>>,
     /// A waker for tasks that have none of their own. Nobody holds it.
     pub(crate) waker: &'a mut Option<TaskWaker>,
-    /// What a step has left that has [panicked](Stepped::Panicked).
-    pub(crate) panic: Option<Box<dyn Any + Send>>,
+    pub(crate) beside: Beside<'a, 'r>,
+}
+
+/// What a body is told beside its waker.
+pub(crate) struct Beside<'a, 'r> {
+    pub(crate) inner: &'a Inner,
+    /// The task whose step it is.
+    pub(crate) key: TaskKey,
+    /// The future of the run, if the run has one.
+    pub(crate) root: &'a mut Option<Root<'r>>,
+    /// What a step has left that has [panicked](Ended::Panicked).
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl<'a, 'r> Lent<'a, 'r> {
+    pub(crate) fn new(
+        inner: &'a Inner,
+        root: &'a mut Option<Root<'r>>,
+        waker: &'a mut Option<TaskWaker>,
+    ) -> Lent<'a, 'r> {
+        Lent { waker, beside: Beside { inner, key: TaskKey::NONE, root, panic: None } }
+    }
+}
+
+impl Beside<'_, '_> {
+    /// The body has panicked.
+    #[cold]
+    pub(super) fn keep(&mut self, payload: Box<dyn Any + Send>) -> Poll<Ended> {
+        self.panic = Some(payload);
+        Poll::Ready(Ended::Panicked)
+    }
 }
 
 pub(crate) enum Advance<'a, 'b> {
@@ -104,48 +131,108 @@ fn step_observed(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
     timing.finish(lp);
 }
 
-/// A request is delivered, else the body is polled.
+/// The body is polled, unless there is a request to deliver.
 #[inline(always)]
 fn deliver_or_poll(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
-    let inner = &*lp.inner;
-    let begun = inner.tasks.borrow_mut().begin_step(key);
+    let begun = lp.inner.tasks.borrow_mut().begin_step(key);
     let Some((state, mut body)) = begun else { return };
-    if state & ATTEND != 0 {
-        return deliver(lp, key, body, lent);
+    if state & (ATTEND | GEARED) != 0 {
+        return step_specially(lp, key, state, body, lent);
     }
-    let stepped = body.as_mut().step(inner, key, lent);
-    if let Some(woken) = stepped.woken() {
-        suspend(inner, key, body, woken);
-    } else if stepped == Stepped::Ended && !has(inner, key, ATTEND) {
-        let values = body.as_mut().gear_mut().take_values();
-        finish(lp, key, Some(body), values, None);
+    let (polled, values) = gear::step_plainly(&mut body, key, lent);
+    if values.is_empty() && !gear::is_kept(lent) {
+        // There is nothing in it, and dropping it is a look.
+        std::mem::forget(values);
+        conclude(lp, key, body, lent, polled);
     } else {
-        end(lp, key, body, lent, stepped, None);
+        let gear = Gear { waker: gear::kept(lent), values };
+        conclude_geared(lp, key, body, gear, lent, polled);
     }
 }
 
-/// A step that has something to deliver.
-#[cold]
-fn deliver(lp: &LoopRef, key: TaskKey, body: AnyBody, lent: &mut Lent<'_, '_>) {
+/// A step with gear, or with something to deliver.
+#[inline(never)]
+fn step_specially(
+    lp: &LoopRef,
+    key: TaskKey,
+    state: u8,
+    mut body: AnyBody,
+    lent: &mut Lent<'_, '_>,
+) {
     let inner = &*lp.inner;
+    let mut gear = inner.tasks.borrow_mut().take_gear(key);
+    if state & ATTEND == 0 {
+        let polled = gear::step_geared(&mut body, &mut gear, key, lent);
+        return conclude_geared(lp, key, body, gear, lent, polled);
+    }
     let asked = find(inner, key).map(|task| task.join.header().take_asked());
     let mut wakes = Undeterred::default();
     let turn = cancel::begin_step(lp, key, asked.unwrap_or_default(), &mut wakes);
-    take_turn(lp, key, body, lent, turn);
+    take_turn(lp, key, body, gear, lent, turn);
     wakes.finish();
 }
 
-fn take_turn(lp: &LoopRef, key: TaskKey, mut body: AnyBody, lent: &mut Lent<'_, '_>, turn: Turn) {
+fn take_turn(
+    lp: &LoopRef,
+    key: TaskKey,
+    mut body: AnyBody,
+    mut gear: Gear,
+    lent: &mut Lent<'_, '_>,
+    turn: Turn,
+) {
     let inner = &*lp.inner;
     if let Turn::Cancel(reason) = turn {
-        return end(lp, key, body, lent, Stepped::Left, Some(reason));
+        return end(lp, key, body, gear.values, lent, Ended::Left, Some(reason));
     }
-    let stepped = body.as_mut().step(inner, key, lent);
-    let Some(woken) = stepped.woken() else { return end(lp, key, body, lent, stepped, None) };
-    if matches!(turn, Turn::Watch) {
+    let polled = gear::step_geared(&mut body, &mut gear, key, lent);
+    if let (Turn::Watch, (Poll::Pending, woken)) = (turn, polled) {
         cancel::end_step(inner, key, woken || has(inner, key, WOKEN));
     }
-    suspend(inner, key, body, woken);
+    conclude_geared(lp, key, body, gear, lent, polled);
+}
+
+/// What follows a poll.
+#[inline(always)]
+fn conclude(lp: &LoopRef, key: TaskKey, body: AnyBody, lent: &mut Lent<'_, '_>, polled: Polled) {
+    match polled {
+        (Poll::Pending, woken) => suspend(&lp.inner, key, body, woken),
+        (Poll::Ready(ended), _) => over(lp, key, body, Snapshot::default(), lent, ended),
+    }
+}
+
+/// The same, with gear.
+#[inline(never)]
+fn conclude_geared(
+    lp: &LoopRef,
+    key: TaskKey,
+    body: AnyBody,
+    gear: Gear,
+    lent: &mut Lent<'_, '_>,
+    polled: Polled,
+) {
+    match polled {
+        (Poll::Pending, woken) => {
+            lp.inner.tasks.borrow_mut().put_gear(key, gear);
+            suspend(&lp.inner, key, body, woken);
+        }
+        (Poll::Ready(ended), _) => over(lp, key, body, gear.values, lent, ended),
+    }
+}
+
+#[inline(always)]
+fn over(
+    lp: &LoopRef,
+    key: TaskKey,
+    body: AnyBody,
+    values: Snapshot,
+    lent: &mut Lent<'_, '_>,
+    ended: Ended,
+) {
+    if ended == Ended::Quietly && !has(&lp.inner, key, ATTEND) {
+        finish(lp, key, Some(body), values, None);
+    } else {
+        end(lp, key, body, values, lent, ended, None);
+    }
 }
 
 fn has(inner: &Inner, key: TaskKey, bit: u8) -> bool {
@@ -156,7 +243,7 @@ fn has(inner: &Inner, key: TaskKey, bit: u8) -> bool {
 #[inline(always)]
 fn suspend(inner: &Inner, key: TaskKey, body: AnyBody, woken: bool) {
     let mut tasks = inner.tasks.borrow_mut();
-    let Some(entry) = tasks.get_mut(key) else {
+    let Some(entry) = tasks.stepping(key) else {
         unreachable!("a task leaves the table only at the end of its own step")
     };
     entry.body = Some(body);
@@ -165,7 +252,7 @@ fn suspend(inner: &Inner, key: TaskKey, body: AnyBody, woken: bool) {
         return;
     }
     let woken = woken || entry.state & WOKEN != 0;
-    entry.state = if woken { QUEUED } else { 0 } | entry.state & ATTEND;
+    entry.state = if woken { QUEUED } else { 0 } | entry.state & (ATTEND | GEARED);
     drop(tasks);
     if woken {
         inner.ready.push_task(key);
@@ -178,12 +265,13 @@ fn suspend(inner: &Inner, key: TaskKey, body: AnyBody, woken: bool) {
 fn end(
     lp: &LoopRef,
     key: TaskKey,
-    mut body: AnyBody,
+    body: AnyBody,
+    mut values: Snapshot,
     lent: &mut Lent<'_, '_>,
-    ended: Stepped,
+    ended: Ended,
     mut cancelled: Option<Option<Arc<str>>>,
 ) {
-    let payload = if ended == Stepped::Panicked { lent.panic.take() } else { None };
+    let payload = if ended == Ended::Panicked { lent.beside.panic.take() } else { None };
     let (panicked, abort, destructor) = match payload {
         Some(payload) if !body.has_ended() => {
             let abort = payload.downcast_ref::<LoopAbort>().copied();
@@ -191,7 +279,6 @@ fn end(
         }
         destructor => (None, None, destructor),
     };
-    let mut values = body.as_mut().gear_mut().take_values();
     let (body, aborted) = drop_body(lp, key, body, &mut values, destructor);
     let abort = aborted.or(abort);
     let Some(TaskRef { join }) = find(&lp.inner, key) else { return };
@@ -199,7 +286,8 @@ fn end(
     if cancelled.is_none() && has(&lp.inner, key, ATTEND) {
         cancelled = cancel::left_over(&lp.inner, key, join.header().take_asked());
     }
-    if let (Some(reason), true, Some(root)) = (&cancelled, join.header().has(ROOT), &mut *lent.root)
+    if let (Some(reason), true, Some(root)) =
+        (&cancelled, join.header().has(ROOT), &mut *lent.beside.root)
     {
         let _current = Running::without_waker(key);
         let cancel = || (root.advance)(Advance::Cancel(reason.clone()));
@@ -283,8 +371,8 @@ pub(crate) fn drop_all(lp: &LoopRef, closing: &mut Undeterred) {
             closing.run(|| report_pending(lp, &join));
         }
         let begun = lp.inner.tasks.borrow_mut().begin_step(key);
-        let Some((_, mut body)) = begun else { continue };
-        let mut values = body.as_mut().gear_mut().take_values();
+        let Some((_, body)) = begun else { continue };
+        let Gear { mut values, .. } = lp.inner.tasks.borrow_mut().take_gear(key);
         let (body, abort) = drop_body(lp, key, body, &mut values, None);
         if let Some(abort) = abort {
             closing.run(|| abort.raise());

@@ -61,8 +61,8 @@ impl TaskRef {
         let header = self.join.header();
         let values = header.home.upgrade().and_then(|inner| {
             let tasks = inner.tasks.borrow();
-            let body = tasks.get(header.key())?.body.as_ref()?;
-            Some(body.gear().values.clone())
+            let task = tasks.get(header.key()).filter(|task| task.body.is_some())?;
+            Some(task.gear.values.clone())
         });
         match values {
             Some(values) => values.run(f),

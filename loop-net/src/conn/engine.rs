@@ -21,6 +21,7 @@ use crate::error::{NetError, named};
 use crate::protocol::AnyProtocol;
 use crate::sock_addr::SockAddr;
 use crate::socket::{Kind, Socket};
+use crate::stream_state::Stream;
 use crate::transport::Transport;
 
 /// Between which numbers of buffered bytes a protocol is told to pause and to go on.
@@ -88,6 +89,8 @@ pub(crate) struct Conn {
     _accepted: Option<Accepted>,
     token: Cell<Option<Token>>,
     pub(super) buf: RefCell<WriteBuf>,
+    /// What is fed instead of the protocol, if the state says so.
+    pub(super) stream: OnceCell<Rc<Stream>>,
     rare: OnceCell<Box<Rare>>,
     pub(super) info: Rc<Info>,
 }
@@ -126,6 +129,7 @@ impl Conn {
             _accepted: accepted,
             token: Cell::new(None),
             buf: RefCell::default(),
+            stream: OnceCell::new(),
             rare: OnceCell::new(),
         });
         let starting = conn.clone();
@@ -345,20 +349,28 @@ impl AsFd for Conn {
 
 impl IoHandler for Conn {
     fn ready(self: Rc<Self>, readiness: Readiness, buffer: &mut Vec<u8>) {
-        if readiness == Readiness::READABLE {
-            self.read_ready(buffer)
+        if readiness == Readiness::READABLE && self.state().reads_plainly() {
+            Conn::read_ready(self, buffer)
+        } else if readiness == Readiness::READABLE && self.state().is_fed() {
+            Conn::feed(self, buffer)
         } else {
-            self.rest_ready(readiness, buffer)
+            Conn::rest_ready(self, readiness, buffer)
         }
     }
 }
 
 impl Conn {
     #[inline(never)]
-    fn rest_ready(&self, readiness: Readiness, buffer: &mut Vec<u8>) {
+    fn rest_ready(self: Rc<Self>, readiness: Readiness, buffer: &mut Vec<u8>) {
         // Both are wanted at this moment, or they would not be here.
         if readiness.is_readable() {
-            self.read_ready(buffer);
+            if self.state().reads_plainly() {
+                Conn::read_ready(self.clone(), buffer)
+            } else if self.state().is_fed() {
+                Conn::feed(self.clone(), buffer)
+            } else {
+                self.read_specially()
+            }
         }
         if readiness.is_writable() {
             if self.state().has_buffered() {

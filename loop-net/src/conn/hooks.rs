@@ -94,6 +94,7 @@ impl Conn {
         let old = self.protocol.replace(Some(protocol));
         self.note(|state| {
             state.set_own_buffer(own_buffer);
+            state.set_fed(false);
             state.set_told_full(false);
         });
         drop(old);

@@ -1,6 +1,7 @@
 //! From the socket to the protocol.
 
 use std::io;
+use std::rc::Rc;
 
 use loop_core::{ExceptionContext, Failure, HeldPanic};
 use rustix::io::Errno;
@@ -11,6 +12,7 @@ use super::state::State;
 use crate::error::{NetError, named};
 use crate::protocol::KeepOpen;
 use crate::socket::Kind;
+use crate::stream_state::Stream;
 
 /// The most that one read takes (B-TRN-25). One read a connection and iteration, so that no peer
 /// keeps the others waiting.
@@ -28,25 +30,62 @@ impl Conn {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn read_ready(&self, buffer: &mut Vec<u8>) {
-        if !self.state().reads_plainly() {
-            return self.read_specially();
+    #[inline(never)]
+    pub(super) fn read_ready(self: Rc<Self>, buffer: &mut Vec<u8>) {
+        let Some(data) = self.receive(buffer) else { return };
+        match self.call(move |protocol| protocol.data_received(data)) {
+            Some(Called::Calm(())) | None => {}
+            Some(Called::Stirred(result)) => self.after_data(result),
         }
+    }
+
+    /// What there is, unless that is the end or an error, which is dealt with.
+    #[inline(always)]
+    fn receive<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         if buffer.len() < READ_SIZE {
             grow(buffer);
         }
         match self.socket.recv(buffer) {
-            Ok(count @ 1..) => {
-                let data = &buffer[..count];
-                match self.call(move |protocol| protocol.data_received(data)) {
-                    Some(Called::Calm(())) | None => {}
-                    Some(Called::Stirred(result)) => self.after_data(result),
-                }
-            }
+            Ok(count @ 1..) => return Some(&buffer[..count]),
             Ok(_) => self.peer_ended(),
             Err(error) => self.read_failed(error),
         }
+        None
+    }
+
+    /// From now on, and until another protocol comes, this stream is given what comes in: its protocol stays in
+    /// its slot, and nothing is gathered.
+    pub(crate) fn feed_to(&self, stream: Rc<Stream>) {
+        let fed = self.state().reads_plainly() && self.stream.set(stream).is_ok();
+        self.note(|state| state.set_fed(fed));
+    }
+
+    #[inline(never)]
+    pub(super) fn feed(self: Rc<Self>, buffer: &mut Vec<u8>) {
+        let Some(stream) = self.stream.get() else { return };
+        let Some(received) = stream.receive(|room| self.socket.recv(room)) else {
+            return self.feed_much(stream, buffer);
+        };
+        match received {
+            Ok(1..) => stream.reader.wake(&self.shared().lp),
+            Ok(_) => self.peer_ended(),
+            Err(error) => self.read_failed(error),
+        }
+    }
+
+    /// As [`feed`](Self::feed), by the loop's buffer.
+    #[inline(never)]
+    fn feed_much(&self, stream: &Stream, buffer: &mut Vec<u8>) {
+        let lp = &self.shared().lp;
+        if !stream.buffer.borrow().is_empty() {
+            // What was received already is read before an end or an error is seen.
+            stream.wake_reader(lp);
+        }
+        let Some(data) = self.receive(buffer) else { return };
+        if stream.push(data) {
+            self.pause_reading(true);
+        }
+        stream.wake_reader(lp);
     }
 
     /// The hook has panicked, or something fell due meanwhile.
@@ -59,8 +98,7 @@ impl Conn {
         }
     }
 
-    #[inline(never)]
-    fn read_specially(&self) {
+    pub(super) fn read_specially(&self) {
         if self.state().has_own_buffer() {
             self.read_into_own();
         } else {

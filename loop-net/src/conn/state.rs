@@ -54,6 +54,7 @@ impl Actions {
 /// | `LENT` | the socket is lent to a file that is being sent: no reads, no writes |
 /// | `LENT_WAITS` | its borrower waits to write |
 /// | `ONE_WAY` | what is only written to |
+/// | `FED` | a stream is given what comes in, and not its protocol |
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct State(u16);
 
@@ -72,6 +73,7 @@ const FLUSH_AWAITED: u16 = 1 << 11;
 const LENT: u16 = 1 << 12;
 const LENT_WAITS: u16 = 1 << 13;
 const ONE_WAY: u16 = 1 << 14;
+const FED: u16 = 1 << 15;
 
 impl State {
     pub(crate) const fn new() -> Self {
@@ -118,9 +120,18 @@ impl State {
         self.has(OWN_BUFFER)
     }
 
-    /// Whether what is ready is read into the loop's buffer.
+    /// Whether what is ready is read into the loop's buffer, for the protocol.
     pub(crate) fn reads_plainly(self) -> bool {
-        !self.has(OWN_BUFFER | ONE_WAY)
+        !self.has(OWN_BUFFER | ONE_WAY | FED)
+    }
+
+    /// The same, for a stream.
+    pub(crate) fn is_fed(self) -> bool {
+        self.has(FED)
+    }
+
+    pub(crate) fn set_fed(&mut self, fed: bool) {
+        self.set(FED, fed);
     }
 
     pub(crate) fn set_own_buffer(&mut self, own: bool) {

@@ -15,7 +15,7 @@ use rustix::process::Pid;
 
 use super::watch::Watch;
 use crate::error::named;
-use crate::stream::Wakers;
+use crate::stream_state::Wakers;
 
 /// What is known of a child.
 pub(super) struct Child {

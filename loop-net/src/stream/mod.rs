@@ -1,8 +1,6 @@
 //! Streams: a protocol of ours that tasks can read from and write to.
 
-mod buffer;
 mod error;
-mod flags;
 mod futures_io;
 mod lines;
 mod protocol;
@@ -10,12 +8,10 @@ mod reader;
 mod search;
 #[cfg(feature = "tokio-io")]
 mod tokio_io;
-mod wake;
 mod writer;
 
 pub use error::ReadError;
 pub use lines::Lines;
 pub(crate) use protocol::StreamProtocol;
 pub use reader::StreamReader;
-pub(crate) use wake::Wakers;
 pub use writer::StreamWriter;

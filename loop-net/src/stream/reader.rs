@@ -6,13 +6,12 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::buffer::Buffer;
 use super::error::ReadError;
-use super::flags::{EOF, SHOWN, UNREAD};
 use super::lines::Lines;
-use super::protocol::Stream;
 use super::search::find_first;
 use super::writer::StreamWriter;
+use crate::stream_state::flags::{EOF, SHOWN, UNREAD};
+use crate::stream_state::{Buffer, Stream};
 use crate::transport::Transport;
 
 /// The reading half of a stream; asyncio's `StreamReader`.
@@ -279,7 +278,7 @@ impl StreamReader {
             // What was shown is empty, and its memory serves again.
             std::mem::swap(&mut self.shown, &mut *self.stream.buffer.borrow_mut());
             self.stream.flags.put(SHOWN, !self.shown.is_empty());
-            self.stream.consumed(&self.transport);
+            self.consumed();
         }
         Poll::Ready(Ok(self.shown.as_slice()))
     }
@@ -316,12 +315,12 @@ impl StreamReader {
             if count > 0 {
                 return Poll::Ready(Ok(count));
             }
-            self.stream.wait_to_read(&self.transport, cx);
+            self.stream.wait_to_read(self.transport.loop_ref(), cx);
             return Poll::Pending;
         }
         ready!(self.poll_fill(cx, 1))?;
         let count = self.stream.buffer.borrow_mut().copy_out(max, copy);
-        self.stream.consumed(&self.transport);
+        self.consumed();
         Poll::Ready(Ok(count))
     }
 
@@ -333,7 +332,7 @@ impl StreamReader {
             if len > 0 {
                 return Poll::Ready(Ok(len));
             }
-            self.stream.wait_to_read(&self.transport, cx);
+            self.stream.wait_to_read(self.transport.loop_ref(), cx);
             return Poll::Pending;
         }
         self.poll_fill(cx, 1)
@@ -350,9 +349,19 @@ impl StreamReader {
         if len >= count || stream.flags.has(EOF) {
             return Poll::Ready(Ok(len));
         }
-        stream.need_more(&self.transport);
-        stream.wait_to_read(&self.transport, cx);
+        if stream.resumes() {
+            self.transport.resume_reading();
+        }
+        stream.wait_to_read(self.transport.loop_ref(), cx);
         Poll::Pending
+    }
+
+    /// After bytes were taken out.
+    #[inline]
+    fn consumed(&self) {
+        if self.stream.resumes_consumed() {
+            self.transport.resume_reading();
+        }
     }
 
     fn take_all(&mut self) -> Vec<u8> {
@@ -362,7 +371,7 @@ impl StreamReader {
 
     fn take(&mut self, count: usize) -> Vec<u8> {
         let taken = self.stream.buffer.borrow_mut().take(count);
-        self.stream.consumed(&self.transport);
+        self.consumed();
         taken
     }
 }
@@ -376,7 +385,7 @@ impl Drop for StreamReader {
             return self.transport.close();
         }
         // So that the peer's end of file is seen.
-        self.stream.consumed(&self.transport);
+        self.consumed();
     }
 }
 

@@ -6,8 +6,8 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::flags::{FULL, LOST};
-use super::protocol::Stream;
+use crate::stream_state::Stream;
+use crate::stream_state::flags::{FULL, LOST};
 use crate::transport::{Transport, WriteState};
 
 /// The writing half of a stream; asyncio's `StreamWriter`.

@@ -17,7 +17,7 @@ use crate::conn::WriteBuf;
 use crate::error::NetError;
 use crate::layer::Layered;
 use crate::protocol::AnyProtocol;
-use crate::stream::Wakers;
+use crate::stream_state::Wakers;
 use crate::transport::Transport;
 
 /// How a handshake ended, for whoever waits.

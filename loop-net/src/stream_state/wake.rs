@@ -7,7 +7,7 @@ use loop_core::{Awaiter, LoopRef};
 
 /// The place of the one task that reads.
 #[derive(Default)]
-pub(crate) struct ReaderWaker(Cell<Option<Awaiter>>);
+pub(crate) struct ReaderWaker(Cell<Awaiter>);
 
 impl ReaderWaker {
     /// Instead of whoever waited before.
@@ -15,23 +15,19 @@ impl ReaderWaker {
     pub(crate) fn wait(&self, lp: &LoopRef, cx: &Context<'_>) {
         // A waker's clone and its end are user code.
         let reader = lp.awaiter(cx.waker());
-        drop(self.0.replace(Some(reader)));
+        drop(self.0.replace(reader));
     }
 
     /// Shows the waker of the task that waits, for those who ask.
     pub(crate) fn show(&self, lp: &LoopRef, visit: impl FnOnce(&Waker)) {
         let reader = self.0.take();
-        if let Some(reader) = &reader {
-            lp.show_awaiter(reader, visit);
-        }
+        lp.show_awaiter(&reader, visit);
         self.0.set(reader);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wake(&self, lp: &LoopRef) {
-        if let Some(reader) = self.0.take() {
-            lp.wake(reader);
-        }
+        lp.wake(self.0.take());
     }
 }
 

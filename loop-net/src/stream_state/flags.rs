@@ -3,33 +3,33 @@
 use std::cell::Cell;
 
 /// The stream has ended: there is nothing to come behind what is buffered.
-pub(super) const EOF: u8 = 1;
+pub(crate) const EOF: u8 = 1;
 /// The connection is over; always with `EOF`.
-pub(super) const LOST: u8 = 2;
+pub(crate) const LOST: u8 = 2;
 /// The transport asked for a pause in writing.
-pub(super) const FULL: u8 = 4;
+pub(crate) const FULL: u8 = 4;
 /// The transport was asked for a pause in reading.
-pub(super) const READ_PAUSED: u8 = 8;
+pub(crate) const READ_PAUSED: u8 = 8;
 /// The reader was dropped: what comes in is thrown away.
-pub(super) const UNREAD: u8 = 16;
+pub(crate) const UNREAD: u8 = 16;
 /// The reader holds bytes that were shown and not consumed.
-pub(super) const SHOWN: u8 = 32;
+pub(crate) const SHOWN: u8 = 32;
 
 /// Bits of which none is set most of the time, so that what is done for every read and write looks at one
 /// byte.
 #[derive(Default)]
-pub(super) struct Flags(Cell<u8>);
+pub(crate) struct Flags(Cell<u8>);
 
 impl Flags {
     /// Whether any of these is set.
     #[inline]
-    pub(super) fn has(&self, bits: u8) -> bool {
+    pub(crate) fn has(&self, bits: u8) -> bool {
         self.0.get() & bits != 0
     }
 
     /// Sets or clears all of these.
     #[inline]
-    pub(super) fn put(&self, bits: u8, on: bool) {
+    pub(crate) fn put(&self, bits: u8, on: bool) {
         let others = self.0.get() & !bits;
         self.0.set(if on { others | bits } else { others });
     }

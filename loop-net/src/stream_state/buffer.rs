@@ -3,37 +3,45 @@
 /// An idle stream keeps no more memory than this for what comes next.
 const KEEP: usize = 4096;
 
+/// So much it keeps in a form that can be received into, once less than that was copied out of it.
+const ROOM: usize = 1024;
+
 /// A byte queue in one allocation. Appending and taking are linear in the bytes moved, amortised.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
+    /// What is unread lies in here. The rest may be written over.
     bytes: Vec<u8>,
     /// Where the unread bytes begin.
     start: usize,
+    /// And where they end.
+    end: usize,
 }
 
 impl Buffer {
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len() - self.start
+        self.end - self.start
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.start == self.end
     }
 
     #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
-        &self.bytes[self.start..]
+        &self.bytes[self.start..self.end]
     }
 
     #[inline]
     pub(crate) fn push(&mut self, data: &[u8]) {
-        if self.start == 0 && data.len() <= self.bytes.capacity() - self.bytes.len() {
+        self.bytes.truncate(self.end);
+        if self.start == 0 && data.len() <= self.bytes.capacity() - self.end {
             self.bytes.extend_from_slice(data);
         } else {
             self.make_room(data);
         }
+        self.end = self.bytes.len();
     }
 
     #[inline(never)]
@@ -51,6 +59,19 @@ impl Buffer {
         }
     }
 
+    /// Where bytes can be received if nothing is unread; empty if there is no such room.
+    #[inline]
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        if self.end == 0 { &mut self.bytes } else { &mut [] }
+    }
+
+    /// So many were received there.
+    #[inline]
+    pub(crate) fn fill(&mut self, count: usize) {
+        self.end = count;
+        debug_assert!(self.end <= self.bytes.len(), "more than there was room for");
+    }
+
     /// Puts bytes that were taken out in front again. Linear in what came meanwhile.
     pub(crate) fn put_back(&mut self, mut taken: Buffer) {
         taken.push(self.as_slice());
@@ -61,32 +82,45 @@ impl Buffer {
     #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
         self.start += count;
-        debug_assert!(self.start <= self.bytes.len(), "more consumed than there was");
+        debug_assert!(self.start <= self.end, "more consumed than there was");
         if self.is_empty() {
-            self.bytes.clear();
-            self.start = 0;
-            if self.bytes.capacity() > KEEP {
-                self.bytes = Vec::new();
+            if self.end >= ROOM || self.bytes.len() != ROOM {
+                self.keep();
             }
+            (self.start, self.end) = (0, 0);
         }
+    }
+
+    /// Keeps some memory for what comes next, to receive into if that is likely to be as little as it was.
+    #[inline(never)]
+    fn keep(&mut self) {
+        if self.bytes.capacity() > KEEP {
+            self.bytes = Vec::new();
+        }
+        let room = if self.end < ROOM { ROOM } else { 0 };
+        self.bytes.clear();
+        self.bytes.resize(room, 0);
     }
 
     /// Moves the first bytes, at most `max`, by `copy`, which is called if there are any; how many.
     #[inline]
     pub(crate) fn copy_out(&mut self, max: usize, copy: impl FnOnce(&[u8])) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
         let bytes = self.as_slice();
         let count = bytes.len().min(max);
-        if count > 0 {
-            copy(&bytes[..count]);
-            self.consume(count);
-        }
+        copy(&bytes[..count]);
+        self.consume(count);
         count
     }
 
     /// The first `count` bytes, in a vector of their own. All of them cost no copy.
     pub(crate) fn take(&mut self, count: usize) -> Vec<u8> {
-        if self.start == 0 && count == self.bytes.len() {
-            return std::mem::take(&mut self.bytes);
+        if self.start == 0 && count == self.end {
+            let mut bytes = std::mem::take(self).bytes;
+            bytes.truncate(count);
+            return bytes;
         }
         let taken = self.as_slice()[..count].to_vec();
         self.consume(count);
@@ -141,5 +175,35 @@ mod tests {
             assert!(more <= 3 * (8 << 20), "chunks of {chunk}: {more}");
             assert!(more <= 9 * some, "chunks of {chunk}: {some}, then {more}");
         }
+    }
+
+    #[test]
+    fn little_that_is_copied_out_leaves_room_to_receive_into_and_much_leaves_none() {
+        let mut buffer = Buffer::default();
+        let copied = |buffer: &mut Buffer| {
+            let mut copy = Vec::new();
+            buffer.copy_out(usize::MAX, |bytes| copy.extend_from_slice(bytes));
+            copy
+        };
+        buffer.push(b"one");
+        assert!(buffer.room().is_empty());
+        assert_eq!(copied(&mut buffer), b"one");
+        assert_eq!(buffer.room().len(), ROOM);
+        buffer.room()[..3].copy_from_slice(b"two");
+        buffer.fill(3);
+        assert!(buffer.room().is_empty(), "something is unread");
+        buffer.push(b"three");
+        assert_eq!(copied(&mut buffer), b"twothree");
+        assert_eq!(buffer.room().len(), ROOM);
+        buffer.push(&[1; 2 * KEEP]);
+        assert_eq!(copied(&mut buffer), [1; 2 * KEEP]);
+        assert_eq!((buffer.room().len(), buffer.bytes.capacity()), (0, 0));
+        // What is taken whole is its reader's, with the memory.
+        buffer.push(b"four");
+        copied(&mut buffer);
+        buffer.room()[0] = 5;
+        buffer.fill(1);
+        assert_eq!(buffer.take(1), [5]);
+        assert!(buffer.room().is_empty() && buffer.is_empty());
     }
 }
