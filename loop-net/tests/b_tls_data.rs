@@ -7,13 +7,15 @@ mod common;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::num::NonZeroUsize;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use common::tls::{
     Identity, RawClient, begin, echo_server, open_stream, probe_server, shaken, until_registered,
 };
 use common::{Hook, Probe, World, for_each_backend, is_open, temp_dir};
+use loop_core::ThreadPool;
 use loop_net::{Buffered, BufferedProtocol, SendFile, Tls, Transport, WriteState};
 
 /// A connection of probes on both sides. The lower transport of the client, its upper one, the server's.
@@ -324,6 +326,10 @@ fn b_sfl_07_files_go_through_tls_by_the_fallback() {
             }
         });
         let (_, upper, _) = pair(world, &identity, &client, &server);
+        // Until this is released nothing is read of the file, so that the sending does not end too soon.
+        world.event_loop.set_default_executor(ThreadPool::new(NonZeroUsize::MIN));
+        let (release, held) = mpsc::channel::<()>();
+        let holding = world.event_loop.run_blocking(move || held.recv());
         // What was written before goes first, what is written after goes behind.
         upper.write(b"before ");
         let sender = upper.clone();
@@ -338,6 +344,8 @@ fn b_sfl_07_files_go_through_tls_by_the_fallback() {
         assert_eq!(upper.write(b"between"), WriteState::Closed);
         let busy = world.block_on(upper.send_file(SendFile::new(&file))).unwrap_err();
         assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
+        drop(release);
+        assert!(world.block_on(holding).unwrap().is_err());
         assert_eq!(world.block_on(task).unwrap().unwrap(), 700_000);
         assert_eq!((&file).stream_position().unwrap(), 700_003);
         world.until(|| received.borrow().len() == 7 + 700_000 + 6);
