@@ -166,6 +166,7 @@ impl Builder {
             jobs: RefCell::default(),
             executor: RefCell::default(),
             handler: RefCell::new(None),
+            events: Cell::new(0),
             stopping: Cell::new(false),
             running: Cell::new(false),
             closed: Cell::new(false),

@@ -85,6 +85,8 @@ pub(crate) struct Inner {
     pub(crate) jobs: RefCell<Jobs>,
     pub(crate) executor: RefCell<DefaultPool>,
     pub(crate) handler: RefCell<Option<ExceptionHandler>>,
+    /// How many events the latest wait has brought.
+    pub(crate) events: Cell<usize>,
     pub(crate) stopping: Cell<bool>,
     pub(crate) running: Cell<bool>,
     pub(crate) closed: Cell<bool>,

@@ -69,6 +69,48 @@ impl LoopRef {
         owner
     }
 
+    /// How many descriptors the latest wait has found ready. While it is more than one, a handler whose peer
+    /// never stops sending does well to take less at a time: the others come after it.
+    ///
+    /// ```
+    /// # use loop_core::{EventLoop, Interest, IoHandler, LoopRef, Readiness};
+    /// # use std::{cell::Cell, io::{Read, Write}, os::unix::net::UnixStream, rc::Rc, time::Duration};
+    /// struct Reader(UnixStream, LoopRef, Cell<usize>);
+    ///
+    /// impl IoHandler for Reader {
+    ///     fn ready(self: Rc<Self>, _: Readiness, buffer: &mut Vec<u8>) {
+    ///         let share = if self.1.ready_descriptors() > 1 { 4 } else { 1024 };
+    ///         buffer.resize(share, 0);
+    ///         self.2.set((&self.0).read(buffer).unwrap());
+    ///     }
+    /// }
+    /// # impl std::os::fd::AsFd for Reader {
+    /// #     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> { self.0.as_fd() }
+    /// # }
+    /// # let mut event_loop = EventLoop::new()?;
+    /// # let lp = event_loop.loop_ref();
+    /// # let (mut peers, mut readers) = (Vec::new(), Vec::new());
+    /// # for _ in 0..2 {
+    /// #     let (ours, peer) = UnixStream::pair()?;
+    /// #     let reader = Rc::new(Reader(ours, lp.clone(), Cell::new(0)));
+    /// #     lp.register_io(reader.clone(), Interest::READ, reader.clone())?;
+    /// #     readers.push(reader);
+    /// #     peers.push(peer);
+    /// # }
+    /// # peers[0].write_all(b"a long message")?;
+    /// # event_loop.run_once(Some(Duration::ZERO))?;
+    /// # assert_eq!(readers[0].2.get(), 14);
+    /// # peers[0].write_all(b"a long message")?;
+    /// # peers[1].write_all(b"short")?;
+    /// # event_loop.run_once(Some(Duration::ZERO))?;
+    /// # assert_eq!((readers[0].2.get(), readers[1].2.get()), (4, 4));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[inline]
+    pub fn ready_descriptors(&self) -> usize {
+        self.inner.events.get()
+    }
+
     pub(crate) fn register_with_selector(
         &self,
         owner: Rc<dyn AsSource>,

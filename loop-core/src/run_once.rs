@@ -91,7 +91,9 @@ fn look_and_run(
     let timeout = timeout(lp, limit);
     select(lp, scratch, timeout)?;
     let _beat = Beat::begin(&lp.inner);
-    lp.inner.counters.events.add(scratch.events.len() as u64);
+    let found = scratch.events.len();
+    lp.inner.events.set(found);
+    lp.inner.counters.events.add(found as u64);
     collect_inbox(lp);
     signals::collect(lp);
     if !scratch.events.is_empty() {

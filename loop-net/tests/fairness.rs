@@ -2,13 +2,14 @@
 
 mod common;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{for_each_backend, watchdog};
+use common::{Hook, Probe, World, for_each_backend, watchdog};
 use loop_net::{Protocol, Transport};
 
 const BLOCK: usize = 256 * 1024;
@@ -92,5 +93,51 @@ fn b_trn_25_a_firehose_gets_one_read_a_turn_as_the_others_do() {
         }
         assert!(poured > 1_000_000, "the firehose ran: {poured} bytes came back");
         assert!(largest.get() <= BLOCK, "{} bytes in one read", largest.get());
+    });
+}
+
+/// A connection that notes how much it is given at a time, and its peer.
+fn noting(world: &mut World) -> (Rc<RefCell<Vec<usize>>>, UnixStream) {
+    let (ours, peer) = UnixStream::pair().unwrap();
+    // As much as the system lets one have.
+    socket2::SockRef::from(&peer).set_send_buffer_size(1 << 20).unwrap();
+    peer.set_nonblocking(true).unwrap();
+    let sizes = Rc::new(RefCell::new(Vec::new()));
+    let log = sizes.clone();
+    let probe = Probe::acting(move |hook, _| {
+        if let Hook::Data(data) = hook {
+            log.borrow_mut().push(data.len());
+        }
+    });
+    let adopted = world.net.adopt(ours).unwrap();
+    world.block_on(adopted.connect(move || probe)).unwrap();
+    (sizes, peer)
+}
+
+#[test]
+fn b_trn_25_a_firehose_has_a_smaller_share_while_others_are_ready() {
+    for_each_backend(|world| {
+        let _watchdog = watchdog();
+        let (firehose, mut pouring) = noting(world);
+        let (other, mut small) = noting(world);
+        for _ in 0..3 {
+            let mut waiting = 0;
+            while let Ok(count @ 1..) = pouring.write(&[7; BLOCK]) {
+                waiting += count;
+            }
+            assert!(waiting > 64 * 1024, "{waiting} bytes are no firehose");
+            small.write_all(b"x").unwrap();
+            world.until_readable(2);
+            world.turn();
+            assert_eq!((firehose.take(), other.take()), (vec![64 * 1024], vec![1]));
+            // Alone it has all there is, in one piece.
+            while let Ok(1..) = pouring.write(&[7; BLOCK]) {}
+            world.until_readable(1);
+            world.turn();
+            let alone = firehose.take();
+            assert!(matches!(alone[..], [size] if size > 64 * 1024 && size <= BLOCK), "{alone:?}");
+            world.idle();
+            firehose.take();
+        }
     });
 }

@@ -14,9 +14,11 @@ use crate::protocol::KeepOpen;
 use crate::socket::Kind;
 use crate::stream_state::Stream;
 
-/// The most that one read takes (B-TRN-25). One read a connection and iteration, so that no peer
-/// keeps the others waiting.
+/// The most that is read of a connection in an iteration (B-TRN-25), so that no peer keeps the others waiting.
 const READ_SIZE: usize = 256 * 1024;
+
+/// The most while others are ready as well: then a peer that sends without end has its share and no more.
+const SHARE: usize = 64 * 1024;
 
 impl Conn {
     pub(crate) fn is_reading(&self) -> bool {
@@ -32,25 +34,35 @@ impl Conn {
 
     #[inline(never)]
     pub(super) fn read_ready(self: Rc<Self>, buffer: &mut Vec<u8>) {
-        let Some(data) = self.receive(buffer) else { return };
-        match self.call(move |protocol| protocol.data_received(data)) {
+        if buffer.len() < READ_SIZE {
+            grow(buffer);
+        }
+        match self.socket.recv(&mut buffer[..SHARE]) {
+            Ok(SHARE) => self.receive_rest(buffer, |data| self.deliver(data)),
+            Ok(count @ 1..) => self.deliver(&buffer[..count]),
+            Ok(_) => self.peer_ended(),
+            Err(error) => self.read_failed(error),
+        }
+    }
+
+    #[inline(always)]
+    fn deliver(&self, data: &[u8]) {
+        match self.call(|protocol| protocol.data_received(data)) {
             Some(Called::Calm(())) | None => {}
             Some(Called::Stirred(result)) => self.after_data(result),
         }
     }
 
-    /// What there is, unless that is the end or an error, which is dealt with.
-    #[inline(always)]
-    fn receive<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        if buffer.len() < READ_SIZE {
-            grow(buffer);
+    /// There may be more than a share: all of it is delivered if nobody else is ready.
+    #[inline(never)]
+    fn receive_rest(&self, buffer: &mut [u8], deliver: impl FnOnce(&[u8])) {
+        let alone = self.shared().lp.ready_descriptors() <= 1;
+        // An end is seen again by the next wait, an error is not.
+        let rest = if alone { self.socket.recv(&mut buffer[SHARE..]) } else { Ok(0) };
+        deliver(&buffer[..SHARE + rest.as_ref().map_or(0, |count| *count)]);
+        if let Err(error) = rest {
+            self.read_failed(error);
         }
-        match self.socket.recv(buffer) {
-            Ok(count @ 1..) => return Some(&buffer[..count]),
-            Ok(_) => self.peer_ended(),
-            Err(error) => self.read_failed(error),
-        }
-        None
     }
 
     /// From now on, and until another protocol comes, this stream is given what comes in: its protocol stays in
@@ -81,11 +93,21 @@ impl Conn {
             // What was received already is read before an end or an error is seen.
             stream.wake_reader(lp);
         }
-        let Some(data) = self.receive(buffer) else { return };
-        if stream.push(data) {
-            self.pause_reading(true);
+        if buffer.len() < READ_SIZE {
+            grow(buffer);
         }
-        stream.wake_reader(lp);
+        let push = |data: &[u8]| {
+            if stream.push(data) {
+                self.pause_reading(true);
+            }
+            stream.wake_reader(lp);
+        };
+        match self.socket.recv(&mut buffer[..SHARE]) {
+            Ok(SHARE) => self.receive_rest(buffer, push),
+            Ok(count @ 1..) => push(&buffer[..count]),
+            Ok(_) => self.peer_ended(),
+            Err(error) => self.read_failed(error),
+        }
     }
 
     /// The hook has panicked, or something fell due meanwhile.
