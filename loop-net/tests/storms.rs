@@ -45,8 +45,10 @@ fn twice(world: &mut World, server: &Server, storm: impl Fn(&mut World)) {
     let mut second = 0;
     let kept = allocation_counter::measure(|| second = run(world));
     assert_eq!(first, second);
-    // A connection that stays would be more.
-    assert!(kept.bytes_current < 4096 && kept.count_current < 16, "{kept:?}");
+    // What a loop keeps to serve again grows with how many it had at once, which is the scheduler's business; what
+    // each connection left behind would be more.
+    let each = i64::try_from(second).unwrap();
+    assert!(kept.count_current < each / 4 && kept.bytes_current < 32 * each, "{kept:?}");
 }
 
 /// Says a word on each connection and hears it, while the loop runs. Whoever has heard it goes.
