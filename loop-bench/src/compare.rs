@@ -3,17 +3,18 @@
 //! A run of a hundred rows has a few that are off by chance, and a machine is now and then slower for
 //! minutes. So no row is judged alone:
 //!
-//! - What a row costs is taken twice: by its least round, for noise only ever adds, and by the median
+//! - What a row costs is taken twice: by its least round, for noise only ever adds, and by the middle
 //!   of its rounds relative to the rivals of the same round, for a slow spell hits all of a round
 //!   alike. The rivals have not changed, or not all of them, so what moved them all, the *drift*,
-//!   is the machine's doing. A change counts as the smaller of the two, and as none if they
-//!   disagree in direction.
+//!   is the machine's doing.
 //! - The noise is what moved between the two runs that should not have: the usual change of the
 //!   rivals, or of all rows if that is less.
-//! - A subject is flagged if the median of its rows moved by so many times the noise that one flag
-//!   in a thousand comparisons, of all subjects together, is left to chance.
-//! - A row is flagged if it moved far beyond the noise, its family's and its own, which its rounds
-//!   tell of; and if all of its newer rounds are on one side of all the older.
+//! - A subject's change is the median of its rows', relative to the rivals, as far as the least rounds show at
+//!   least half of it. It is flagged if that is so many times the noise that one flag in a thousand
+//!   comparisons, of all subjects together, is left to chance.
+//! - A row's change is the smaller of its two, and none if they disagree in direction. It is flagged if it moved far
+//!   beyond the noise, its family's and its own, which its rounds tell of, those of one process as one; if all of its newer
+//!   rounds are on one side of all the older; and if there is a rival beside it.
 //! - All of this is done twice, with the time of the rounds and with their processor time, which a busy
 //!   machine moves less and which does not see who waits.
 //! - What moved by less than five percent is never flagged: the layout of a program in memory does that.

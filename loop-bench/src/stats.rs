@@ -101,6 +101,23 @@ fn outside(n: usize) -> usize {
     left_out
 }
 
+/// The mean of the middle half of `samples`, of fewer than four their median; `None` if there are none. As deaf to a
+/// bad round as a median, and less rough.
+pub(crate) fn middle_mean(samples: &[f64]) -> Option<f64> {
+    if samples.len() < 4 {
+        return median(samples);
+    }
+    let sorted = sorted(samples);
+    let cut = sorted.len() / 4;
+    mean(&sorted[cut..sorted.len() - cut])
+}
+
+/// `None` if there are none.
+pub(crate) fn mean(samples: &[f64]) -> Option<f64> {
+    let count = samples.len() as f64;
+    (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / count)
+}
+
 /// The middle sample, in any order; `None` if there are none. O(n log n).
 pub(crate) fn median(samples: &[f64]) -> Option<f64> {
     middle(&sorted(samples))
@@ -122,7 +139,15 @@ fn middle(sorted: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ratio, Summary, outside};
+    use super::{Ratio, Summary, mean, middle_mean, outside};
+
+    #[test]
+    fn the_middle_mean_leaves_out_a_quarter_at_each_end() {
+        assert_eq!(middle_mean(&[9.0, 1.0, 2.0, 4.0, 3.0]), Some(3.0));
+        assert_eq!(middle_mean(&[90.0, 1.0, 2.0, 4.0]), Some(3.0));
+        assert_eq!(middle_mean(&[90.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!((middle_mean(&[]), mean(&[])), (None, None));
+    }
 
     #[test]
     fn what_hits_both_of_a_pair_cancels_out() {

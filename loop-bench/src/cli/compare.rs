@@ -14,7 +14,7 @@ Examples:
   loop-bench run --json new.json      and after it, on the same machine
   loop-bench compare old.json new.json
 
-The three rounds of a quick run are too few to find fifteen percent: give it --rounds 9 --passes 3.
+The three rounds of a quick run are too few to find fifteen percent: give it --rounds 15 --passes 5.
 All rows are judged together: of a thousand comparisons of a program with itself, one is to flag
 anything. What moved by less than five percent is never flagged. Exit codes: 0, nothing is slower
 beyond the noise; 1, something is, or an answer of the newer run was wrong; 2, a file is damaged.")]

@@ -62,7 +62,7 @@ const EXAMPLES: &str = "\
 Examples:
   loop-bench run                            everything, at full size
   loop-bench run timers echo/small --quick  a family and a member of another
-  loop-bench run --quick --rounds 9 --passes 3
+  loop-bench run --quick --rounds 15 --passes 5
                                             small sizes, and enough rounds for `compare`
   loop-bench run wake --pin 2,3             senders on core 2, the loops on core 3
   loop-bench run --seed 7 --json new.json   the same data and order as any run with seed 7

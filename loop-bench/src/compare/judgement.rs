@@ -20,7 +20,10 @@ const LEAST_NOISE: f64 = 0.01;
 /// Single rows stray further than the normal distribution knows: their limits are so much wider.
 const TAILS: f64 = 1.4;
 
-/// So many independent rows a subject's rows are worth at most: they share the program and the day.
+/// How much less the rows of a subject stray from their middle than that strays by chance: they share the program.
+const SHARED: f64 = 1.8;
+
+/// So many independent rows a subject's rows are worth at most if there are no rivals beside them, which share the day.
 const INDEPENDENT: usize = 4;
 
 /// Two runs, compared by one measure.
@@ -57,13 +60,13 @@ impl Judgement {
 
         let mut families: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
         pairs.iter().for_each(|pair| families.entry(pair.row.family()).or_default().push(pair));
-        let usual = |pairs: Vec<&Pair>| {
+        let of_family = |pairs: Vec<&Pair>| {
             let told: Vec<f64> = pairs.iter().map(|pair| pair.noise).collect();
             let strays = strays(pairs.iter().copied(), drift).unwrap_or(0.0);
             median(&told).unwrap_or(0.0).max(strays).max(noise)
         };
         let families: BTreeMap<&str, f64> =
-            families.into_iter().map(|(family, pairs)| (family, usual(pairs))).collect();
+            families.into_iter().map(|(family, pairs)| (family, of_family(pairs))).collect();
         let limit = |noise: f64, of: usize| {
             // Rows and subjects, by each measure.
             let judged = 2 * MEASURES.len() * of;
@@ -76,7 +79,8 @@ impl Judgement {
                 subject: pair.row.subject.clone(),
                 rows: 1,
                 change: pair.change(drift),
-                limit: if pair.is_apart {
+                // A row with no rival beside it cannot be told from a process that is unlucky.
+                limit: if pair.is_apart && pair.by_rivals.is_some() {
                     limit(TAILS * pair.noise.max(families[pair.row.family()]), pairs.len())
                 } else {
                     f64::INFINITY
@@ -87,16 +91,28 @@ impl Judgement {
         let mut of_subject: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
         pairs.iter().for_each(|pair| of_subject.entry(&pair.row.subject).or_default().push(pair));
         let count = of_subject.len();
+        let beside_rivals = usual(&pairs, |pair| Some(pair.by_rivals?.abs()))
+            .map(|noise| noise.min(SHARED * scatter(&of_subject, drift)).max(LEAST_NOISE));
         let subjects = of_subject.into_iter().map(|(subject, pairs)| {
-            let changes: Vec<f64> = pairs.iter().map(|pair| pair.change(drift)).collect();
-            let worth = pairs.len().min(INDEPENDENT) as f64;
+            let change = middle(&pairs, |pair| pair.relative(drift));
+            let by_least = middle(&pairs, |pair| pair.by_least - drift);
+            let relative = pairs.iter().filter(|pair| pair.by_rivals.is_some()).count();
+            let noise = match beside_rivals {
+                Some(noise) if relative * 2 > pairs.len() => noise / (relative as f64).sqrt(),
+                _ => noise / (pairs.len().min(INDEPENDENT) as f64).sqrt(),
+            };
             // A median of several is known worse than a mean, by a quarter. Of one or two it is
             // no better than a row, which is judged as such.
             let limit = match pairs.len() {
                 0..3 => f64::INFINITY,
-                _ => limit(1.25 * noise / worth.sqrt(), count),
+                _ => limit(1.25 * noise, count),
             };
-            let change = median(&changes).unwrap_or(0.0);
+            // What the least rounds do not show at least half of is the rivals' doing.
+            let change = if by_least.signum() == change.signum() {
+                change.abs().min(2.0 * by_least.abs()).copysign(change)
+            } else {
+                0.0
+            };
             let (contest, subject, rows) = (String::new(), subject.to_owned(), pairs.len());
             Change { contest, subject, rows, change, limit }
         });
@@ -120,16 +136,40 @@ fn drift(pairs: &[Pair<'_>]) -> f64 {
     if changes.len() < 3 { 0.0 } else { median(&changes).unwrap_or(0.0) }
 }
 
-/// The standard deviation of what moved and should not have, by the median of the distances: of the rivals,
-/// for they have not changed, or of all, if that is less: one of few rivals may have changed.
+/// The median of what `change` says of each pair.
+fn middle(pairs: &[&Pair<'_>], change: impl Fn(&Pair) -> f64) -> f64 {
+    let changes: Vec<f64> = pairs.iter().map(|pair| change(pair)).collect();
+    median(&changes).unwrap_or(0.0)
+}
+
+/// How far the rows of subjects that have several stray from their subject's change: a standard deviation. A subject
+/// that has changed, rival or not, does not count as noise here.
+fn scatter(of_subject: &BTreeMap<&str, Vec<&Pair<'_>>>, drift: f64) -> f64 {
+    let mut distances = Vec::new();
+    for pairs in of_subject.values().filter(|pairs| pairs.len() >= 3) {
+        let center = middle(pairs, |pair| pair.relative(drift));
+        distances.extend(pairs.iter().map(|pair| (pair.relative(drift) - center).abs()));
+    }
+    median(&distances).map_or(f64::INFINITY, |distance| 1.4826 * distance)
+}
+
+/// The standard deviation of what moved and should not have.
 fn strays<'a>(pairs: impl IntoIterator<Item = &'a Pair<'a>> + Clone, drift: f64) -> Option<f64> {
-    let distance = |pair: &Pair| {
+    usual(pairs, |pair| {
         let by_least = (pair.by_least - drift).abs();
-        pair.by_rivals.map_or(by_least, |by_rivals| by_rivals.abs().min(by_least))
-    };
-    let all: Vec<f64> = pairs.clone().into_iter().map(distance).collect();
+        Some(pair.by_rivals.map_or(by_least, |by_rivals| by_rivals.abs().min(by_least)))
+    })
+}
+
+/// A standard deviation, by the median of the distances: of the rivals, for they have not changed, or of all, if that
+/// is less: one of few rivals may have changed.
+fn usual<'a>(
+    pairs: impl IntoIterator<Item = &'a Pair<'a>> + Clone,
+    distance: impl Fn(&Pair) -> Option<f64>,
+) -> Option<f64> {
+    let all: Vec<f64> = pairs.clone().into_iter().filter_map(&distance).collect();
     let rivals = pairs.into_iter().filter(|pair| !pair.row.is_ours());
-    let rivals: Vec<f64> = rivals.map(distance).collect();
+    let rivals: Vec<f64> = rivals.filter_map(&distance).collect();
     let all = median(&all)?;
     Some(1.4826 * median(&rivals).map_or(all, |rivals| rivals.min(all)))
 }

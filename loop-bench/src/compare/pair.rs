@@ -2,7 +2,7 @@
 
 use crate::results::Results;
 use crate::row::Row;
-use crate::stats::{Summary, median};
+use crate::stats::{Summary, mean, median, middle_mean};
 
 /// A row in both runs.
 pub(super) struct Pair<'a> {
@@ -10,7 +10,8 @@ pub(super) struct Pair<'a> {
     /// The change by the least round, and by the rounds relative to the rivals: logarithms.
     pub(super) by_least: f64,
     pub(super) by_rivals: Option<f64>,
-    /// The standard error of the change that the rounds tell of.
+    /// The standard error of the change that the rounds tell of; those of a process, which share more than the program,
+    /// as one.
     pub(super) noise: f64,
     /// Whether all rounds of one run are above all of the other's.
     pub(super) is_apart: bool,
@@ -28,18 +29,26 @@ impl<'a> Pair<'a> {
         let by_least = (least(row)? / least(before)?).ln();
         let relative = |run: &Results, row: &Row| relative_to_rivals(run, row, rounds);
         let (is, was) = (relative(new, row), relative(old, before));
-        let by_rivals =
-            is.as_ref().zip(was.as_ref()).and_then(|(is, was)| Some(median(is)? - median(was)?));
-        let spread = |relative: Option<&Vec<f64>>, row: &Row| {
-            let plain = standard_error(&logarithms(rounds(row)));
-            relative.map_or(plain, |relative| standard_error(relative).min(plain))
+        let by_rivals = is
+            .as_ref()
+            .zip(was.as_ref())
+            .and_then(|(is, was)| Some(middle_mean(is)? - middle_mean(was)?));
+        let spread = |run: &Results, relative: Option<&Vec<f64>>, row: &Row| {
+            let error = |rounds: &[f64]| standard_error(&of_passes(rounds, run.run.passes));
+            let plain = error(&logarithms(rounds(row)));
+            relative.map_or(plain, |relative| error(relative).min(plain))
         };
-        let noise = spread(is.as_ref(), row).hypot(spread(was.as_ref(), before));
+        let noise = spread(new, is.as_ref(), row).hypot(spread(old, was.as_ref(), before));
         let is_apart = match (&is, &was) {
             (Some(is), Some(was)) => are_apart(is, was),
             _ => are_apart(rounds(row), rounds(before)),
         };
         Some(Self { row, by_least, by_rivals, noise, is_apart })
+    }
+
+    /// The change relative to the rivals, or to all of them if there are none beside.
+    pub(super) fn relative(&self, drift: f64) -> f64 {
+        self.by_rivals.unwrap_or(self.by_least - drift)
     }
 
     /// The smaller of the two changes, if they agree in direction.
@@ -61,8 +70,8 @@ fn logarithms(rounds: &[f64]) -> Vec<f64> {
     rounds.iter().map(|round| round.max(f64::MIN_POSITIVE).ln()).collect()
 }
 
-/// Each round's logarithm less the median of the rivals' in the same round; `None` if there are no
-/// other rivals.
+/// Each round's logarithm less the mean of the rivals' in the same round, so that one rival that has changed weighs no
+/// more than its share; `None` if there are no other rivals.
 fn relative_to_rivals(run: &Results, row: &Row, rounds: fn(&Row) -> &[f64]) -> Option<Vec<f64>> {
     let rivals: Vec<Vec<f64>> = run
         .rows
@@ -73,9 +82,18 @@ fn relative_to_rivals(run: &Results, row: &Row, rounds: fn(&Row) -> &[f64]) -> O
     let relative = |(index, round): (usize, f64)| {
         let of_round: Vec<f64> =
             rivals.iter().filter_map(|rival| rival.get(index)).copied().collect();
-        Some(round - median(&of_round)?)
+        Some(round - mean(&of_round)?)
     };
     logarithms(rounds(row)).into_iter().enumerate().map(relative).collect()
+}
+
+/// The median of each process's share of the rounds, in their order.
+fn of_passes(rounds: &[f64], passes: usize) -> Vec<f64> {
+    if passes <= 1 {
+        return rounds.to_vec();
+    }
+    let begin = |pass: usize| rounds.len() * pass / passes;
+    (0..passes).filter_map(|pass| median(&rounds[begin(pass)..begin(pass + 1)])).collect()
 }
 
 /// Of the median of `samples`, from their median distance to it; of three or fewer from their range.
@@ -97,5 +115,18 @@ fn are_apart(one: &[f64], other: &[f64]) -> bool {
     match (Summary::of(one), Summary::of(other)) {
         (Some(one), Some(other)) => !one.overlaps(&other),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rounds_of_a_process_count_as_one() {
+        let rounds = [1.0, 3.0, 2.0, 9.0, 7.0];
+        assert_eq!(of_passes(&rounds, 1), rounds);
+        assert_eq!(of_passes(&rounds, 2), [2.0, 7.0]);
+        assert_eq!(of_passes(&rounds, 9), rounds);
     }
 }
