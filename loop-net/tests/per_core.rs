@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{text, watchdog};
-use loop_net::serve_per_core;
+use loop_net::{PerCore, serve_per_core};
 
 /// Connections that have had an answer.
 fn talk(addr: SocketAddr, connections: usize) -> Vec<TcpStream> {
@@ -112,10 +112,9 @@ fn a_server_that_does_not_start_on_one_thread_starts_on_none() {
     assert!(text(&error).contains(&addr.to_string()), "{error}");
 }
 
-#[test]
-fn dropping_the_servers_ends_them() {
-    let _watchdog = watchdog();
-    let servers = serve_per_core(2, "127.0.0.1:0", async |builder| {
+/// Two threads that echo lines.
+fn echo_lines() -> PerCore {
+    serve_per_core(2, "127.0.0.1:0", async |builder| {
         builder
             .serve_streams(async |mut reader, writer| {
                 while let Some(line) = reader.read_line().await? {
@@ -125,7 +124,13 @@ fn dropping_the_servers_ends_them() {
             })
             .await
     })
-    .unwrap();
+    .unwrap()
+}
+
+#[test]
+fn dropping_the_servers_ends_them() {
+    let _watchdog = watchdog();
+    let servers = echo_lines();
     let addr = servers.local_addrs()[0];
     let peers = talk(addr, 10);
     drop(servers);
@@ -137,17 +142,7 @@ fn dropping_the_servers_ends_them() {
 #[test]
 fn a_shutdown_without_a_limit_waits_for_all() {
     let _watchdog = watchdog();
-    let servers = serve_per_core(2, "127.0.0.1:0", async |builder| {
-        builder
-            .serve_streams(async |mut reader, writer| {
-                while let Some(line) = reader.read_line().await? {
-                    writer.write(&line);
-                }
-                io::Result::Ok(())
-            })
-            .await
-    })
-    .unwrap();
+    let servers = echo_lines();
     let peers = talk(servers.local_addrs()[0], 3);
     let closer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(20));

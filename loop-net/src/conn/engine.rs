@@ -349,10 +349,8 @@ impl AsFd for Conn {
 
 impl IoHandler for Conn {
     fn ready(self: Rc<Self>, readiness: Readiness, buffer: &mut Vec<u8>) {
-        if readiness == Readiness::READABLE && self.state().reads_plainly() {
-            Conn::read_ready(self, buffer)
-        } else if readiness == Readiness::READABLE && self.state().is_fed() {
-            Conn::feed(self, buffer)
+        if readiness == Readiness::READABLE {
+            self.read(buffer)
         } else {
             Conn::rest_ready(self, readiness, buffer)
         }
@@ -364,13 +362,7 @@ impl Conn {
     fn rest_ready(self: Rc<Self>, readiness: Readiness, buffer: &mut Vec<u8>) {
         // Both are wanted at this moment, or they would not be here.
         if readiness.is_readable() {
-            if self.state().reads_plainly() {
-                Conn::read_ready(self.clone(), buffer)
-            } else if self.state().is_fed() {
-                Conn::feed(self.clone(), buffer)
-            } else {
-                self.read_specially()
-            }
+            self.clone().read(buffer);
         }
         if readiness.is_writable() {
             if self.state().has_buffered() {

@@ -32,8 +32,20 @@ impl Conn {
         }
     }
 
+    /// There is something to read.
+    #[inline(always)]
+    pub(super) fn read(self: Rc<Self>, buffer: &mut Vec<u8>) {
+        if self.state().reads_plainly() {
+            self.read_ready(buffer)
+        } else if self.state().is_fed() {
+            self.feed(buffer)
+        } else {
+            self.read_specially()
+        }
+    }
+
     #[inline(never)]
-    pub(super) fn read_ready(self: Rc<Self>, buffer: &mut Vec<u8>) {
+    fn read_ready(self: Rc<Self>, buffer: &mut Vec<u8>) {
         if buffer.len() < READ_SIZE {
             grow(buffer);
         }
@@ -73,7 +85,7 @@ impl Conn {
     }
 
     #[inline(never)]
-    pub(super) fn feed(self: Rc<Self>, buffer: &mut Vec<u8>) {
+    fn feed(self: Rc<Self>, buffer: &mut Vec<u8>) {
         let Some(stream) = self.stream.get() else { return };
         let Some(received) = stream.receive(|room| self.socket.recv(room)) else {
             return self.feed_much(stream, buffer);
@@ -120,7 +132,8 @@ impl Conn {
         }
     }
 
-    pub(super) fn read_specially(&self) {
+    #[inline(never)]
+    fn read_specially(&self) {
         if self.state().has_own_buffer() {
             self.read_into_own();
         } else {
