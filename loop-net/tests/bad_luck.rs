@@ -319,6 +319,26 @@ fn a_hook_may_write_to_another_connection() {
     });
 }
 
+/// What the outer hook had written before went to the other connection's peer.
+#[test]
+fn what_a_hook_writes_to_others_in_pieces_mixes_nothing_up() {
+    every_kind().both_ways().run(|world| {
+        let (target, mut target_peer) = world.accept(&Probe::new());
+        let probe = Probe::acting(move |hook, transport| {
+            if let Hook::Data(_) = hook {
+                transport.write(b"mine, ");
+                target.write_all_vectored(&["yours", ", all", " of it"]);
+                transport.write_all_vectored(&["mine", " again"]);
+                target.write(b"!");
+            }
+        });
+        let (_transport, mut peer) = world.accept(&probe);
+        peer.write_all(b"go").unwrap();
+        assert_eq!(world.read(&mut peer, 16), b"mine, mine again");
+        assert_eq!(world.read(&mut target_peer, 17), b"yours, all of it!");
+    });
+}
+
 #[test]
 fn a_pause_inside_another_connections_hook_is_called_there_and_then() {
     for_each_backend(|world| {

@@ -25,7 +25,8 @@ impl<'a> Gathering<'a> {
         let gather = &conn.shared().gather;
         let begun = gather.begin(&conn.info);
         gather.disturb(&conn.info);
-        begun.then_some(Gathering(conn))
+        // Lazily: one that is made only to be dropped would end what somebody else gathers.
+        begun.then(|| Gathering(conn))
     }
 }
 
