@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sends bytes through an echo server that is not ours to judge: Python's `socket` and `asyncio`, and
-`nc` where it is installed. Every byte must come back, in order.
+"""Sends bytes through an echo server that is not ours to judge: Python's `socket` and `asyncio`, and `nc`. Every
+byte must come back, in order.
 
     ci/interop/echo.py TARGET/release/examples/echo_protocol [MEBIBYTES]
 
@@ -10,13 +10,12 @@ Starts the server on a port of the system's choosing, ends it with SIGINT, and e
 import asyncio
 import hashlib
 import random
-import re
-import shutil
-import signal
 import socket
 import subprocess
 import sys
 import threading
+
+from example import Example, program
 
 
 def chunks(total, seed):
@@ -37,7 +36,7 @@ def with_socket(port, total):
                 peer.sendall(chunk)
             peer.shutdown(socket.SHUT_WR)
 
-        sender = threading.Thread(target=send)
+        sender = threading.Thread(target=send, daemon=True)
         sender.start()
         count = 0
         while data := peer.recv(1 << 16):
@@ -60,7 +59,7 @@ async def with_asyncio(port, total):
 
     sender = asyncio.create_task(send())
     count = 0
-    while data := await reader.read(1 << 16):
+    while data := await asyncio.wait_for(reader.read(1 << 16), 60):
         got.update(data)
         count += len(data)
     await sender
@@ -69,38 +68,28 @@ async def with_asyncio(port, total):
     return count, sent.digest() == got.digest()
 
 
-def with_nc(port, total):
+def with_nc(nc, port, total):
     data = b"".join(chunks(total, 3))
-    nc = subprocess.run(["nc", "-N", "127.0.0.1", str(port)], input=data, stdout=subprocess.PIPE,
-                        timeout=120, check=True)
-    return len(nc.stdout), nc.stdout == data
+    done = subprocess.run([nc, "-N", "127.0.0.1", str(port)], input=data, stdout=subprocess.PIPE,
+                          timeout=120, check=True)
+    return len(done.stdout), done.stdout == data
 
 
 def main():
-    binary, mebibytes = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 64
-    total = mebibytes << 20
-    server = subprocess.Popen([binary, "0"], stdout=subprocess.PIPE, text=True)
-    try:
-        line = server.stdout.readline()
-        port = int(re.search(r":(\d+)", line).group(1))
-        print(f"{binary}: {line.strip()}")
-        peers = [("Python socket", lambda: with_socket(port, total)),
-                 ("Python asyncio", lambda: asyncio.run(with_asyncio(port, total)))]
-        if shutil.which("nc"):
-            peers.append(("nc", lambda: with_nc(port, total)))
-        else:
-            print("nc: not installed, left out")
+    total = (int(sys.argv[2]) if len(sys.argv) > 2 else 64) << 20
+    with Example(sys.argv[1], 0) as server:
+        print(f"{sys.argv[1]}: {server.line}")
+        peers = [("Python socket", lambda: with_socket(server.port, total)),
+                 ("Python asyncio", lambda: asyncio.run(with_asyncio(server.port, total)))]
+        # Of several programs of that name it is this one that has the option -N.
+        if nc := program("nc", "netcat-openbsd"):
+            peers.append(("nc", lambda: with_nc(nc, server.port, total)))
         for name, run in peers:
             count, same = run()
             print(f"{name}: {count} of {total} bytes back, {'the same' if same else 'DIFFERENT'}")
-            if count != total or not same:
-                sys.exit(1)
-        server.send_signal(signal.SIGINT)
-        status = server.wait(timeout=10)
-        print(f"SIGINT: exit status {status}")
-        sys.exit(status)
-    finally:
-        server.kill()
+            assert count == total and same
+        server.end()
+        print("SIGINT: exit status 0")
 
 
 if __name__ == "__main__":

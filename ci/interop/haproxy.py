@@ -3,24 +3,22 @@
 
     ci/interop/haproxy.py TARGET/release/examples/behind_proxy [REQUESTS]
 
-Says so and does nothing where HAProxy is not installed.
-
 Checks that both processes serve, that each request is told its own client's address, through version 1
 of the PROXY protocol (one process) and version 2 (the other), that garbage in the place of a header costs
-nothing, and that a process which is shut down loses no request: the other one answers the rest.
+nothing but its own connection, and that a process which is shut down loses no request: the other one answers
+the rest.
 """
 
 import collections
-import os
-import re
-import shutil
+import random
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
+
+from example import Example, free_ports, program, wait_for
 
 CONFIG = """
 global
@@ -40,18 +38,6 @@ backend servers
     server one 127.0.0.1:{one} send-proxy check inter 100ms
     server two 127.0.0.1:{two} send-proxy-v2 check inter 100ms
 """
-
-
-def start(program):
-    process = subprocess.Popen([program, "0"], stdout=subprocess.PIPE, text=True)
-    line = process.stdout.readline()
-    return process, int(re.match(r"listening on 127\.0\.0\.1:(\d+)", line).group(1))
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def request(port):
@@ -77,57 +63,59 @@ def requests(port, count):
     return served
 
 
+def refused(port, instead):
+    """Whoever begins with something else than a header has no answer."""
+    with socket.create_connection(("127.0.0.1", port)) as direct:
+        try:
+            direct.sendall(instead)
+            assert direct.recv(100) == b"", "answered without a header"
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+
+def check(one, two, front, count):
+    served = requests(front, count)
+    assert set(served) == {one.child.pid, two.child.pid}, served
+    assert min(served.values()) >= count // 4, served
+    print(f"{count} requests through HAProxy, every client told its address; "
+          f"PROXY v1: {served[one.child.pid]}, v2: {served[two.child.pid]}")
+
+    garbage = random.Random(1).randbytes(300)
+    for port in (one.port, two.port):
+        for instead in (b"GET / HTTP/1.0\r\n\r\n", garbage, b"PROXY TCP4 1 2 3 4\r\n\r\n"):
+            refused(port, instead)
+    served = requests(front, 20)
+    assert len(served) == 2, served
+    print("who comes without a PROXY header, or with garbage in its place, is refused; both serve on")
+
+    threading.Timer(0.1, one.child.send_signal, [signal.SIGINT]).start()
+    served = requests(front, count)
+    assert one.child.wait(timeout=20) == 0
+    assert served[one.child.pid] + served[two.child.pid] == count, served
+    assert served[two.child.pid] > served[one.child.pid] > 0, served
+    print(f"{count} more while one process was shut down: {served[one.child.pid]} by it, "
+          f"{served[two.child.pid]} by the other, none lost")
+    two.end()
+    print("both ended with 0")
+
+
 def main():
-    if not shutil.which("haproxy"):
-        return print("haproxy is not installed")
-    program, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-    processes, proxy = [], None
-    try:
-        one, one_port = start(program)
-        processes.append(one)
-        two, two_port = start(program)
-        processes.append(two)
-        front = free_port()
-        with tempfile.NamedTemporaryFile("w", suffix=".cfg") as config:
-            config.write(CONFIG.format(front=front, one=one_port, two=two_port))
-            config.flush()
-            proxy = subprocess.Popen(["haproxy", "-q", "-f", config.name, "-db"])
-            for _ in range(100):
-                try:
-                    socket.create_connection(("127.0.0.1", front)).close()
-                    break
-                except OSError:
-                    time.sleep(0.05)
-            served = requests(front, count)
-            assert set(served) == {one.pid, two.pid}, served
-            assert min(served.values()) >= count // 4, served
-            print(f"{count} requests through HAProxy, every client told its address; "
-                  f"PROXY v1: {served[one.pid]}, v2: {served[two.pid]}")
-
-            for port in (one_port, two_port):
-                with socket.create_connection(("127.0.0.1", port)) as direct:
-                    direct.sendall(b"GET / HTTP/1.0\r\n\r\n")
-                    try:
-                        assert direct.recv(100) == b"", "answered without a header"
-                    except ConnectionResetError:
-                        pass
-            print("who comes without a PROXY header is refused")
-
-            threading.Timer(0.1, one.send_signal, [signal.SIGINT]).start()
-            served = requests(front, count)
-            assert one.wait(timeout=20) == 0
-            assert served[one.pid] + served[two.pid] == count, served
-            assert served[two.pid] > served[one.pid] > 0, served
-            print(f"{count} more while one process was shut down: {served[one.pid]} by it, "
-                  f"{served[two.pid]} by the other, none lost")
-            two.send_signal(signal.SIGINT)
-            assert two.wait(timeout=20) == 0
-            print("both ended with 0")
-    finally:
-        for process in processes + ([proxy] if proxy else []):
-            if process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
-                process.wait()
+    haproxy = program("haproxy", "haproxy")
+    if not haproxy:
+        return
+    example, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    [front] = free_ports(1)
+    with Example(example, 0) as one, Example(example, 0) as two, \
+            tempfile.NamedTemporaryFile("w", suffix=".cfg") as config:
+        config.write(CONFIG.format(front=front, one=one.port, two=two.port))
+        config.flush()
+        proxy = subprocess.Popen([haproxy, "-q", "-f", config.name, "-db"])
+        try:
+            wait_for(front)
+            check(one, two, front, count)
+        finally:
+            proxy.kill()
+            proxy.wait()
 
 
 if __name__ == "__main__":

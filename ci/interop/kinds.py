@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Has Python's asyncio, and `socat` where it is installed, talk to the `echo_kinds` example.
+"""Has Python's asyncio talk to the `echo_kinds` example over all kinds of sockets, as a client of its servers and
+as a server of its clients; and `socat`.
 
     ci/interop/kinds.py TARGET/release/examples/echo_kinds [MEBIBYTES]
 
@@ -11,14 +12,14 @@ and after SIGINT the files are gone and the exit status is 0.
 import asyncio
 import hashlib
 import os
+import pathlib
 import random
-import re
-import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
+
+from example import Example, program
 
 
 async def stream(reader, writer, total):
@@ -35,7 +36,7 @@ async def stream(reader, writer, total):
         writer.write_eof()
 
     sending, count = asyncio.ensure_future(send()), 0
-    while data := await reader.read(1 << 16):
+    while data := await asyncio.wait_for(reader.read(1 << 16), 60):
         got.update(data)
         count += len(data)
     await sending
@@ -65,23 +66,25 @@ async def datagrams(transport, protocol, sizes):
     return len(sizes)
 
 
-async def talk(directory, tcp, udp, total):
+SIZES = [0, 1, 2, 100, 1_472, 1_473, 9_000, 65_000, 65_506, 65_507, 0]
+
+
+async def as_clients(directory, tcp, udp, total):
     await stream(*await asyncio.open_connection("127.0.0.1", tcp), total)
     await stream(*await asyncio.open_unix_connection(f"{directory}/stream"), total)
-    print(f"asyncio: {total >> 20} MiB each way over TCP and a Unix socket")
+    print(f"asyncio's clients: {total >> 20} MiB each way over TCP and a Unix socket")
     loop = asyncio.get_running_loop()
-    sizes = [0, 1, 2, 100, 1_472, 1_473, 9_000, 65_000, 65_506, 65_507, 0]
     made = await loop.create_datagram_endpoint(Datagrams, remote_addr=("127.0.0.1", udp))
     # asyncio before 3.13.2 sends no empty datagrams.
-    udp_sizes = sizes if sys.version_info >= (3, 13, 2) else [size for size in sizes if size]
+    udp_sizes = SIZES if sys.version_info >= (3, 13, 2) else [size for size in SIZES if size]
     count = await datagrams(*made, udp_sizes)
     ours = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     ours.bind(f"{directory}/client")
     ours.connect(f"{directory}/datagram")
     made = await loop.create_datagram_endpoint(Datagrams, sock=ours)
-    unix_count = await datagrams(*made, [size for size in sizes if size])
-    print(f"asyncio: {count} datagrams over UDP and {unix_count} over a Unix socket, "
-          f"up to {max(sizes)} bytes")
+    unix_count = await datagrams(*made, [size for size in SIZES if size])
+    print(f"asyncio's clients: {count} datagrams over UDP and {unix_count} over a Unix socket, "
+          f"up to {max(SIZES)} bytes")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plain:
         plain.settimeout(10)
         plain.connect(("127.0.0.1", udp))
@@ -90,47 +93,87 @@ async def talk(directory, tcp, udp, total):
     print("an empty datagram comes back")
 
 
-def with_socat(directory, tcp, udp):
-    if not shutil.which("socat"):
-        return print("socat is not installed")
+async def echo(reader, writer):
+    while data := await reader.read(1 << 16):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
+class Echo(asyncio.DatagramProtocol):
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def datagram_received(self, data, addr):
+        self.transport.sendto(data, addr)
+
+
+def ask(example, kind, address, data):
+    """Our client."""
+    done = subprocess.run([example, kind, address], input=data, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout == data, f"{kind}: {len(done.stdout)} of {len(data)} bytes"
+
+
+async def as_servers(example, directory, total):
+    loop, rng = asyncio.get_running_loop(), random.Random(3)
+    tcp = await asyncio.start_server(echo, "127.0.0.1", 0)
+    unix = await asyncio.start_unix_server(echo, f"{directory}/python")
+    port = tcp.sockets[0].getsockname()[1]
+    data = rng.randbytes(total)
+    await asyncio.to_thread(ask, example, "tcp", f"127.0.0.1:{port}", data)
+    await asyncio.to_thread(ask, example, "unix", f"{directory}/python", data)
+    print(f"asyncio's servers: our clients sent {total >> 20} MiB over TCP and a Unix socket and had them back")
+    udp, _ = await loop.create_datagram_endpoint(Echo, local_addr=("127.0.0.1", 0))
+    theirs = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    theirs.bind(f"{directory}/python-datagram")
+    unix_datagram, _ = await loop.create_datagram_endpoint(Echo, sock=theirs)
+    lines = [b"x" * size for size in SIZES if size] + [b"last"]
+    data = b"\n".join(lines) + b"\n"
+    port = udp.get_extra_info("sockname")[1]
+    await asyncio.to_thread(ask, example, "udp", f"127.0.0.1:{port}", data)
+    await asyncio.to_thread(ask, example, "unix-datagram", f"{directory}/python-datagram", data)
+    print(f"asyncio's servers: our clients had answers to {len(lines)} datagrams over UDP and a Unix socket, "
+          f"up to {max(SIZES)} bytes")
+    for server in (tcp, unix, udp, unix_datagram):
+        server.close()
+    for name in ("python", "python-datagram"):
+        pathlib.Path(directory, name).unlink(missing_ok=True)
+
+
+def with_socat(socat, directory, tcp, udp):
     text = b"through socat\n" * 1_000
     for address in (f"TCP:127.0.0.1:{tcp}", f"UNIX-CONNECT:{directory}/stream"):
-        out = subprocess.run(["socat", "-t10", "-", address], input=text, capture_output=True,
+        out = subprocess.run([socat, "-t10", "-", address], input=text, capture_output=True,
                              timeout=30, check=True).stdout
         assert out == text, address
-    out = subprocess.run(["socat", "-t1", "-", f"UDP:127.0.0.1:{udp}"], input=b"datagram",
+    out = subprocess.run([socat, "-t1", "-", f"UDP:127.0.0.1:{udp}"], input=b"datagram",
                          capture_output=True, timeout=30, check=True).stdout
     assert out == b"datagram"
     print("socat: TCP, Unix and UDP")
 
 
 def main():
-    program, total = sys.argv[1], (int(sys.argv[2]) if len(sys.argv) > 2 else 16) << 20
+    example, total = sys.argv[1], (int(sys.argv[2]) if len(sys.argv) > 2 else 16) << 20
     with tempfile.TemporaryDirectory() as directory:
         # What a server that died leaves behind.
         stale = socket.socket(socket.AF_UNIX)
         stale.bind(f"{directory}/stream")
         stale.close()
-        server = subprocess.Popen([program, directory, "0"], stdout=subprocess.PIPE, text=True)
-        try:
-            line = server.stdout.readline()
-            ports = re.match(r"listening on 127\.0\.0\.1:(\d+), 127\.0\.0\.1:(\d+) ", line).groups()
-            tcp, udp = map(int, ports)
-            asyncio.run(talk(directory, tcp, udp, total))
-            with_socat(directory, tcp, udp)
-            second = subprocess.run([program, directory, "0"], capture_output=True, text=True,
+        with Example(example, "serve", directory, 0) as server:
+            tcp, udp = server.ports
+            asyncio.run(as_clients(directory, tcp, udp, total))
+            asyncio.run(as_servers(example, directory, total))
+            if socat := program("socat", "socat"):
+                with_socat(socat, directory, tcp, udp)
+            second = subprocess.run([example, "serve", directory, "0"], capture_output=True, text=True,
                                     timeout=30)
             assert second.returncode != 0 and "in use" in second.stderr, second
             print("a second server is refused:", second.stderr.strip().splitlines()[-1])
-            server.send_signal(signal.SIGINT)
-            assert server.wait(timeout=20) == 0
+            server.end()
             left = set(os.listdir(directory)) - {"client"}
             assert not left, left
             print("ended with 0, no file left")
-        finally:
-            if server.poll() is None:
-                server.kill()
-                server.wait()
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 
     ci/interop/nginx.py TARGET/release/examples [SECONDS]
 
-The folder holds axum_router and behind_proxy (features `hyper` and `tokio-io`). Says so and does nothing
-where nginx is not installed; without wrk, only that part is left out. `wrk` runs ten seconds each time
+The folder holds axum_router and behind_proxy (features `hyper` and `tokio-io`). `wrk` runs ten seconds each time
 unless told otherwise.
 
 Checks that nginx forwards requests over connections that it keeps, that 10 MB pass both ways unchanged, that
@@ -16,14 +15,12 @@ import hashlib
 import os
 import pathlib
 import re
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 
-from example import Example
+from example import Example, free_ports, program, wait_for
 
 # One process, in the foreground, that touches nothing outside its folder.
 CONFIG = """
@@ -63,25 +60,6 @@ stream {{
 """
 
 
-def free_ports(count):
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
-def wait_for(port):
-    for _ in range(200):
-        try:
-            return socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            time.sleep(0.05)
-    raise TimeoutError(f"nobody listens at {port}")
-
-
 def get(port, path="/", data=None):
     body = [] if data is None else ["-H", "Expect:", "--data-binary", "@-"]
     done = subprocess.run(["curl", "-sSf", "-m", "30", *body, f"http://127.0.0.1:{port}{path}"],
@@ -111,8 +89,8 @@ def addresses(port):
     print("50 requests through nginx: every client told its own address, by the PROXY protocol")
 
 
-def wrk(what, port, seconds):
-    done = subprocess.run(["wrk", "-t1", "-c64", f"-d{seconds}s", f"http://127.0.0.1:{port}/"],
+def load(wrk, what, port, seconds):
+    done = subprocess.run([wrk, "-t1", "-c64", f"-d{seconds}s", f"http://127.0.0.1:{port}/"],
                           capture_output=True, text=True, timeout=seconds + 30)
     failed = re.search("Socket errors.*|Non-2xx.*", done.stdout)
     assert done.returncode == 0 and not failed, done.stdout + done.stderr
@@ -122,35 +100,35 @@ def wrk(what, port, seconds):
 
 
 def main():
-    modules = list(pathlib.Path("/usr/lib/nginx/modules").glob("ngx_stream_module.so"))
-    if not shutil.which("nginx") or not modules:
-        return print("skipped: nginx is missing; apt-get install nginx-light libnginx-mod-stream")
-    seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 10
+    packages = "nginx-light libnginx-mod-stream"
+    nginx, module = program("nginx", packages), pathlib.Path("/usr/lib/nginx/modules/ngx_stream_module.so")
+    if not nginx:
+        return
+    assert module.exists(), f"{module} is missing; apt-get install {packages}"
+    examples, seconds = pathlib.Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 10
     front, stream = free_ports(2)
-    with tempfile.TemporaryDirectory() as folder, Example("behind_proxy") as behind:
-        router = Example("axum_router")
+    with tempfile.TemporaryDirectory() as folder, Example(examples / "behind_proxy", 0) as behind:
+        router = Example(examples / "axum_router", 0)
         config = pathlib.Path(folder, "nginx.conf")
-        config.write_text(f"load_module {modules[0]};\n" + CONFIG.format(
+        config.write_text(f"load_module {module};\n" + CONFIG.format(
             folder=folder, front=front, stream=stream, router=router.port, behind=behind.port))
-        nginx = subprocess.Popen(["nginx", "-c", config, "-e", f"{folder}/error.log"])
+        proxy = subprocess.Popen([nginx, "-c", config, "-e", f"{folder}/error.log"])
         try:
             with router:
                 wait_for(front)
                 forwarded(front)
                 addresses(stream)
-                if shutil.which("wrk"):
-                    wrk("straight", router.port, seconds)
-                    wrk("through nginx", front, seconds)
-                else:
-                    print("skipped: wrk is missing; apt-get install wrk")
+                if wrk := program("wrk", "wrk"):
+                    load(wrk, "straight", router.port, seconds)
+                    load(wrk, "through nginx", front, seconds)
             # The connections that nginx has kept are closed by now.
-            with Example("axum_router", port=router.port):
+            with Example(examples / "axum_router", router.port):
                 for _ in range(20):
                     assert get(front, "/hello/again") == b"hello again\n"
                 print("the server was restarted: nginx goes on with the new one")
         finally:
-            nginx.terminate()
-            nginx.wait()
+            proxy.terminate()
+            proxy.wait()
     print("ok")
 
 

@@ -3,22 +3,21 @@
 
     ci/interop/redis.py TARGET/release/examples/redis_server [REQUESTS]
 
-Needs Debian's packages redis-server and redis-tools; says so and does nothing where they are missing.
+Needs Debian's packages redis-server and redis-tools.
 
 Checks answers as they come over the wire, also where commands are cut at every byte, errors and what
 breaks the protocol included; redis-cli, expiry by the clock included; and that redis-benchmark finishes.
 """
 
 import os
-import pathlib
 import re
-import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+from example import Example, Server, free_ports, program, wait_for
 
 
 def command(*words):
@@ -75,52 +74,29 @@ LAST_WORDS = [
     [b"*1\r\n$99999999999\r\n"], [b"*2000000000000\r\n"], [b"*1\r\n\r\n"], [b"x" * 70_000],
 ]
 
-class Server:
-    def __init__(self, command, port=None):
-        self.child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        if port is None:
-            line = self.child.stdout.readline()
-            port = int(re.match(r"listening on 127\.0\.0\.1:(\d+)", line).group(1))
-        self.port = port
-
-    def connect(self):
-        for _ in range(200):
-            try:
-                return socket.create_connection(("127.0.0.1", self.port), timeout=20)
-            except ConnectionRefusedError:
-                time.sleep(0.05)
-        raise TimeoutError("the server does not listen")
-
-    def cli(self, *words, **options):
-        done = subprocess.run(["redis-cli", "-p", str(self.port), *words], capture_output=True,
-                              timeout=60, **options)
-        return done.stdout
-
-    def __enter__(self):
-        self.connect().close()
-        return self
-
-    def __exit__(self, *_):
-        self.child.send_signal(signal.SIGINT)
-        try:
-            assert self.child.wait(10) == 0, "the server failed"
-        finally:
-            self.child.kill()
-            self.child.wait()
-
 
 def real(folder):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    return Server(["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "",
-                   "--appendonly", "no", "--dir", folder], port)
+    [port] = free_ports(1)
+    server = Server("redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no",
+                    "--dir", folder)
+    server.port = port
+    wait_for(port)
+    return server
+
+
+def connect(server):
+    return socket.create_connection(("127.0.0.1", server.port), timeout=20)
+
+
+def cli(server, *words, **options):
+    done = subprocess.run(["redis-cli", "-p", str(server.port), *words], capture_output=True, timeout=60, **options)
+    return done.stdout
 
 
 def talk(server, sent, ends, pieces):
     """All that comes back. A PING with a mark of its own says that everything else is there."""
     mark = b"the end of the answers"
-    with server.connect() as peer:
+    with connect(server) as peer:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer.sendall(command("DEL", *KEYS))
         assert re.fullmatch(rb":\d\r\n", peer.recv(100))
@@ -167,7 +143,7 @@ def same_answers(ours, theirs):
 def pipelined(ours):
     """More answers than anybody buffers, to a client that writes first and reads later."""
     count, value = 400, b"y" * 100_000
-    with ours.connect() as peer:
+    with connect(ours) as peer:
         peer.sendall(command("SET", "big", value) + command("GET", "big") * count)
         time.sleep(0.3)
         expected, got = 5 + count * (len(value) + 11), 0
@@ -185,15 +161,15 @@ def pipelined(ours):
 def redis_cli(ours, theirs):
     script = b"\n".join([b"SET a 1 PX 400", b"SET b 2 EX 1", b"SET c 3", b"EXPIRE c 1", b"SET d 4", b"MGET a b c d",
                          b"TTL d", b"INCR d", b"ECHO \"two words\"", b"GET", b"NONE x", b"DEL d"])
-    answers = [server.cli(input=script) for server in (ours, theirs)]
+    answers = [cli(server, input=script) for server in (ours, theirs)]
     assert answers[0] == answers[1], answers
     start = time.monotonic()
     gone = {}
     while len(gone) < 3 and time.monotonic() - start < 5:
         for key in "abc":
-            if key not in gone and ours.cli("GET", key) == b"\n":
+            if key not in gone and cli(ours, "GET", key) == b"\n":
                 gone[key] = time.monotonic() - start
-                assert ours.cli("TTL", key) == b"-2\n"
+                assert cli(ours, "TTL", key) == b"-2\n"
         time.sleep(0.02)
     # They were set before `start`, and are looked at every now and then.
     assert gone["a"] < 0.8 and 0.5 < gone["b"] < 1.5 and 0.5 < gone["c"] < 1.5, gone
@@ -213,12 +189,12 @@ def benchmark(ours, requests):
 
 
 def main():
-    for program in ("redis-server", "redis-cli", "redis-benchmark"):
-        if not shutil.which(program):
-            return print(f"skipped: {program} is missing; apt-get install redis-server redis-tools")
+    packages = {"redis-server": "redis-server", "redis-cli": "redis-tools", "redis-benchmark": "redis-tools"}
+    if not all(program(name, package) for name, package in packages.items()):
+        return
     requests = int(sys.argv[2]) if len(sys.argv) > 2 else 100_000
     with tempfile.TemporaryDirectory() as folder:
-        with Server([pathlib.Path(sys.argv[1]), "0"]) as ours, real(folder) as theirs:
+        with Example(sys.argv[1], 0) as ours, real(folder) as theirs:
             pipelined(ours)
             same_answers(ours, theirs)
             redis_cli(ours, theirs)

@@ -9,24 +9,15 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import tempfile
 
+from example import Example, certificate
+
 DATA = os.urandom(3_000_000)
-
-
-def certificate(directory):
-    cert, key = directory / "cert.pem", directory / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost",
-         # A client takes it as a server's own, not only as an authority's.
-         "-addext", "basicConstraints=critical,CA:FALSE"],
-        check=True, capture_output=True)
-    return cert, key
 
 
 async def python_client(port, context, data):
@@ -79,24 +70,34 @@ def openssl_server(example, cert, key):
             child.kill()
 
 
+def goodbye(server, context):
+    """A client that is there when the server ends hears that this is the end, and not that it was cut off."""
+    with socket.create_connection(("127.0.0.1", server.port)) as plain, \
+            context.wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False) as peer:
+        peer.sendall(b"hello")
+        assert peer.recv(5) == b"hello"
+        server.child.send_signal(signal.SIGINT)
+        assert peer.recv(1) == b"", "an SSLEOFError would be the end without a goodbye"
+        peer.unwrap()
+    assert server.child.wait(20) == 0
+
+
 def main():
     example = os.path.abspath(sys.argv[1])
     print(subprocess.run(["openssl", "version"], capture_output=True, text=True).stdout.strip(),
           "and Python", sys.version.split()[0], "with", ssl.OPENSSL_VERSION)
     with tempfile.TemporaryDirectory() as directory:
         cert, key = certificate(pathlib.Path(directory))
-        server = subprocess.Popen([example, "0", cert, key], stdout=subprocess.PIPE, text=True)
-        try:
-            port = int(re.search(r":(\d+)$", server.stdout.readline()).group(1))
+        with Example(example, 0, cert, key) as server:
             for version in ["-tls1_2", "-tls1_3"]:
                 done = subprocess.run(
-                    ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-servername", "localhost",
+                    ["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-servername", "localhost",
                      "-CAfile", cert, "-verify_return_error", "-quiet", "-no_ign_eof", version],
                     input=b"", capture_output=True, timeout=20)
                 assert done.returncode == 0, done.stderr.decode()
                 print(f"openssl s_client {version}: verified")
             with subprocess.Popen(
-                    ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-CAfile", cert,
+                    ["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-CAfile", cert,
                      "-verify_return_error", "-quiet"],
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
                 client.stdin.write(b"hello\n")
@@ -107,21 +108,18 @@ def main():
             context = ssl.create_default_context(cafile=cert)
             for version in [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]:
                 context.minimum_version = context.maximum_version = version
-                assert asyncio.run(python_client(port, context, DATA)) == DATA
+                assert asyncio.run(python_client(server.port, context, DATA)) == DATA
                 print(f"Python's asyncio as the client, {version.name}: {len(DATA)} bytes and back")
-            assert ask(example, port, cert, DATA) == DATA
+            assert ask(example, server.port, cert, DATA) == DATA
             print("our own client: likewise")
             assert asyncio.run(python_server(example, cert, key)) == DATA
             print(f"Python's asyncio as the server: {len(DATA)} bytes and back")
             assert openssl_server(example, cert, key).strip() == b"dlrow olleh"
             print("openssl s_server: a line comes back")
-            server.send_signal(signal.SIGINT)
-            assert server.wait(10) == 0
-        finally:
-            server.kill()
+            goodbye(server, context)
+            print("Python's ssl: when the server is interrupted its clients are told goodbye")
     print("ok")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

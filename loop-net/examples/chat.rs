@@ -14,8 +14,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use loop_core::timeout;
-use loop_net::{LoopRef, Net, ReadError, StreamReader, StreamWriter, run};
+use loop_net::{LoopRef, Net, ReadError, StreamReader, StreamWriter, run, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(5);

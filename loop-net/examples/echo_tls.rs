@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use loop_net::rustls::pki_types::pem::PemObject;
+use loop_net::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use loop_net::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use loop_net::{LoopRef, Net, StreamReader, StreamWriter, Tls, run};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 fn certificates(path: &str) -> io::Result<Vec<CertificateDer<'static>>> {
     let found = CertificateDer::pem_file_iter(Path::new(path)).map_err(io::Error::other)?;
@@ -42,7 +42,9 @@ async fn serve(port: &str, certificate: &str, key: &str) -> io::Result<()> {
     let server = serving.serve_streams(echo).await?;
     println!("listening on {}", server.local_addrs()[0]);
     server.serve_until_interrupted().await?;
-    server.drain(Duration::from_secs(1)).await;
+    // Says goodbye to clients, which would take it for an attack if the connection just ended.
+    server.close_clients();
+    server.drain(Duration::from_secs(5)).await;
     Ok(())
 }
 

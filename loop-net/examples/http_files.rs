@@ -6,9 +6,11 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::future::{Future, poll_fn};
 use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -20,8 +22,8 @@ use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use loop_core::{BlockingTask, sleep_until};
-use loop_net::{HyperIo, HyperTimer, LoopRef, Net, StreamReader, StreamWriter, run};
+use loop_net::loop_core::BlockingTask;
+use loop_net::{HyperIo, HyperTimer, LoopRef, Net, StreamReader, StreamWriter, run, sleep_until};
 
 /// A header must have come within this.
 const HEADER: Duration = Duration::from_secs(5);
@@ -92,9 +94,23 @@ impl Body for FileBody {
     }
 }
 
+/// What stands for a byte in a URL, such as `%20`, undone.
+fn decoded(path: &str) -> Option<Vec<u8>> {
+    let (mut decoded, mut bytes) = (Vec::new(), path.bytes());
+    while let Some(mut byte) = bytes.next() {
+        if byte == b'%' {
+            let mut digit = || char::from(bytes.next()?).to_digit(16);
+            byte = (digit()? * 16 + digit()?) as u8;
+        }
+        decoded.push(byte);
+    }
+    Some(decoded)
+}
+
 /// The file that a request names, below `root`. `None` for names that lead elsewhere.
 fn locate(root: &Path, path: &str) -> Option<PathBuf> {
-    let relative = Path::new(path.trim_start_matches('/'));
+    let name = decoded(path.trim_start_matches('/'))?;
+    let relative = Path::new(OsStr::from_bytes(&name));
     let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
     plain.then(|| root.join(relative))
 }

@@ -79,6 +79,49 @@ fn http_files_ends_a_silent_connection_and_keeps_one_that_asks() {
     assert!(limit <= lived && lived < 10 * limit, "{lived:?}");
 }
 
+/// The chain of a certificate for localhost and its key, in files of this directory.
+#[cfg(feature = "tls")]
+fn identity(dir: &common::TempDir) -> (rustls::RootCertStore, [String; 2]) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let texts = [("cert.pem", made.cert.pem()), ("key.pem", made.signing_key.serialize_pem())];
+    let files = texts.map(|(name, text)| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    (roots, files)
+}
+
+#[test]
+#[cfg(feature = "tls")]
+fn https_answers_and_tells_idle_clients_goodbye_when_it_is_interrupted() {
+    let _watchdog = watchdog();
+    let dir = common::temp_dir();
+    let (roots, [certificate, key]) = identity(&dir);
+    let example = Example::start_with("https", &[&certificate, &key]);
+    let config = rustls::ClientConfig::builder().with_root_certificates(roots);
+    let config = std::sync::Arc::new(config.with_no_client_auth());
+    let name = "localhost".try_into().unwrap();
+    let client = rustls::ClientConnection::new(config, name).unwrap();
+    let mut stream = BufReader::new(rustls::StreamOwned::new(client, example.connect()));
+    let request = b"GET /hello/you HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream.get_mut().write_all(request).unwrap();
+    let mut line = String::new();
+    stream.read_line(&mut line).unwrap();
+    assert_eq!(line, "HTTP/1.1 200 OK\r\n");
+    while line != "hello you\n" {
+        line.clear();
+        assert!(stream.read_line(&mut line).unwrap() > 0, "no answer");
+    }
+    example.interrupt();
+    // Without a close_notify this would be an error.
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    drop(stream);
+    example.finish();
+}
+
 #[test]
 fn websocket_echo_sends_messages_back() {
     sends_messages_back("websocket_echo");

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use loop_core::TimerHandle;
 use loop_handle::CancelOnDrop;
-use loop_net::LoopRef;
+use loop_net::{LoopRef, TimerHandle};
 
 pub struct Store {
     me: Weak<RefCell<Store>>,
