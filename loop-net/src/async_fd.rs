@@ -90,7 +90,8 @@ impl<S: AsFd + 'static> AsyncFd<S> {
         Rc::into_inner(source).expect("nobody else has the owner")
     }
 
-    /// Waits until something can be read: bytes, a connection, the end of the file or an error.
+    /// Waits until something can be read: bytes, a connection, the end of the file or an error. Dropped, nothing
+    /// is lost.
     ///
     /// # Errors
     /// What the selector says when it refuses the descriptor, naming it; `ResourceBusy` if another
@@ -100,7 +101,7 @@ impl<S: AsFd + 'static> AsyncFd<S> {
         self.wait(Direction::Read).await
     }
 
-    /// Waits until something can be written, or a connect has ended.
+    /// Waits until something can be written, or a connect has ended. Dropped, nothing is lost.
     ///
     /// # Errors
     /// As [`readable`](Self::readable), for writing.
@@ -109,7 +110,8 @@ impl<S: AsFd + 'static> AsyncFd<S> {
     }
 
     /// Tries `f` until it does not say [`WouldBlock`](io::ErrorKind::WouldBlock), waiting to read in
-    /// between: any operation of your own. An interrupted one is repeated at once.
+    /// between: any operation of your own. An interrupted one is repeated at once. Dropped, `f` has not
+    /// succeeded.
     ///
     /// # Errors
     /// Those of `f`, and those of [`readable`](Self::readable).
@@ -118,7 +120,7 @@ impl<S: AsFd + 'static> AsyncFd<S> {
     }
 
     /// Tries `f` until it does not say [`WouldBlock`](io::ErrorKind::WouldBlock), waiting to write in
-    /// between.
+    /// between; otherwise as [`read_with`](Self::read_with).
     ///
     /// # Errors
     /// Those of `f`, and those of [`writable`](Self::writable).

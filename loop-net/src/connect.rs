@@ -129,7 +129,8 @@ impl TcpConnector {
         security.start_protocol(&shared, socket, factory()).await
     }
 
-    /// Connects and returns the two halves of a stream; asyncio's `open_connection`.
+    /// Connects and returns the two halves of a stream; asyncio's `open_connection`. Dropping the future before
+    /// it is done closes the socket.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).

@@ -98,6 +98,7 @@
 //! | closing in order | [`Server`], [`Drained`] |
 //! | many cores | [`serve_per_core`] |
 //! | what went wrong | [`NetError`], [`ReadError`], [`Rejected`] |
+//! | tasks, timers, threads, locks | [`loop_core`] |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -164,8 +165,21 @@ pub use tls::{Tls, TlsInfo, TlsProtocol};
 pub use transport::{Transport, WriteState};
 pub use unix::UnixConnector;
 
+/// The loop itself: what is not re-exported by itself is found there, so that a program needs no other crate of
+/// these.
 #[doc(no_inline)]
-pub use loop_core::{EventLoop, LoopFuture, LoopRef, Outcome, Signal, run, sleep, spawn, timeout};
+pub use loop_core;
+/// What [`Tls`] is configured with, in the version that it takes.
+#[cfg(feature = "tls")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+#[doc(no_inline)]
+pub use rustls;
+
+#[doc(no_inline)]
+pub use loop_core::{
+    EventLoop, LoopFuture, LoopRef, Outcome, PanicError, Signal, Task, TimerHandle, run, sleep,
+    sleep_until, spawn, timeout,
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -103,7 +103,8 @@ impl Net {
         ServerBuilder::on(self.shared.clone(), socket)
     }
 
-    /// The addresses of a host, looked up on the loop's own threads; asyncio's `getaddrinfo`.
+    /// The addresses of a host, looked up on the loop's own threads; asyncio's `getaddrinfo`. Dropped, a look-up
+    /// that has begun goes on on its thread, for nobody.
     ///
     /// In debug mode every look-up of a name is reported, as [`Severity::Info`](loop_core::Severity::Info) if it
     /// takes the loop's [`slow_callback_duration`](LoopRef::slow_callback_duration) or longer, else as

@@ -202,11 +202,6 @@ impl Socket {
         self.kind
     }
 
-    /// For its options.
-    pub(crate) fn options(&self) -> socket2::SockRef<'_> {
-        socket2::SockRef::from(self)
-    }
-
     /// The error that connecting ended with, if it failed.
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.inner.take_error()

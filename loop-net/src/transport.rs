@@ -59,7 +59,9 @@ impl Transport {
     /// if they must be kept (B-TRN-07 to 09).
     ///
     /// What a hook of the protocol writes leaves in one call when the hook returns, or once it exceeds
-    /// the high-water mark. From the fifth write on that comes too late, each is reported (B-TRN-18).
+    /// the high-water mark. Elsewhere, in a task say, each write is a system call: pieces that belong together
+    /// are cheaper in one [`write_all_vectored`](Self::write_all_vectored). From the fifth write on that comes too
+    /// late, each is reported (B-TRN-18).
     #[inline]
     pub fn write(&self, data: &[u8]) -> WriteState {
         if self.info.shared.gather.take(&self.info, data) {

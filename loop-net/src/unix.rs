@@ -34,8 +34,8 @@ impl UnixConnector {
     }
 
     /// Puts TLS on the connection. What connects then returns after the handshake, and fails if that
-    /// does. No host is known whose name the server could
-    /// have to prove: the side of `tls` says which (B-UNIX-05).
+    /// does. No host is known whose name the server could have to prove: the side of `tls` says which
+    /// (B-UNIX-05).
     #[cfg(feature = "tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
     pub fn tls(mut self, tls: crate::tls::Tls) -> Self {
@@ -58,7 +58,8 @@ impl UnixConnector {
         self.security.start_protocol(&self.shared, socket, factory()).await
     }
 
-    /// Connects and returns the two halves of a stream; asyncio's `open_unix_connection`.
+    /// Connects and returns the two halves of a stream; asyncio's `open_unix_connection`. Dropping the future
+    /// before it is done closes the socket.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).

@@ -284,6 +284,34 @@ fn b_conn_06_a_race_that_nobody_wins_has_every_error_in_order() {
     });
 }
 
+/// In which order addresses are tried shows in that of their errors.
+#[test]
+fn b_conn_07_a_connector_lets_the_families_take_turns() {
+    let nobody = |ip: &str| SocketAddr::new(ip.parse().unwrap(), 1);
+    // Nobody listens on the first port; where there is no IPv6 that is an error as well.
+    let addrs = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "::1"].map(nobody);
+    let order = |world: &mut World, first: Option<usize>| -> Vec<usize> {
+        let mut connect = world.net.tcp_connect(addrs);
+        if let Some(first) = first {
+            connect = connect.interleave(first);
+        }
+        let error = text(world.block_on(connect.open_stream()).unwrap_err());
+        let mut found: Vec<(usize, usize)> = addrs
+            .iter()
+            .enumerate()
+            .map(|(index, addr)| (error.find(&format!("connect to {addr}: ")).unwrap(), index))
+            .collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, index)| index).collect()
+    };
+    for_each_backend(|world| {
+        assert_eq!(order(world, None), [0, 1, 2, 3]);
+        assert_eq!(order(world, Some(0)), [0, 3, 1, 2]);
+        assert_eq!(order(world, Some(1)), [0, 3, 1, 2]);
+        assert_eq!(order(world, Some(2)), [0, 1, 3, 2]);
+    });
+}
+
 #[test]
 fn b_conn_08_cancelling_a_race_ends_all_attempts_at_once() {
     for_each_backend(|world| {

@@ -137,6 +137,42 @@ fn b_pipe_03_a_read_error_is_reported_but_for_a_terminal_that_was_left() {
     });
 }
 
+/// The second read of a turn found it out, after a hook had ended the connection with what the first one brought.
+#[test]
+fn b_pipe_03_an_error_behind_what_made_the_protocol_abort_is_nobodys() {
+    const FIRST: usize = 64 * 1024;
+    for_each_backend(|world| {
+        let (listener, addr) = common::listener();
+        let ours =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        // Before the connection is made, for the peer sends no more than there is room for.
+        ours.set_recv_buffer_size(4 * FIRST).unwrap();
+        ours.connect(&addr.into()).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        let probe = Probe::acting(|hook, transport| {
+            if let Hook::Data(_) = hook {
+                transport.abort();
+            }
+        });
+        let made = probe.clone();
+        let end = world.net.read_pipe(ours).unwrap();
+        let (transport, _) = world.block_on(end.connect(|| made)).unwrap();
+        transport.pause_reading();
+        peer.write_all(&[7; FIRST]).unwrap();
+        let ours = world.only_owner();
+        while rustix::io::ioctl_fionread(&ours).unwrap() < FIRST as u64 {
+            std::thread::yield_now();
+        }
+        common::reset(peer);
+        world.idle();
+        transport.resume_reading();
+        world.until(|| probe.trace.has("lost"));
+        assert_eq!(probe.trace.take(), ["made", "data of 65536", "lost"]);
+        drop(ours);
+        assert_eq!(world.reports.take(), [""; 0]);
+    });
+}
+
 #[test]
 fn b_pipe_04_a_reader_that_goes_ends_the_writing_side() {
     for_each_backend(|world| {
@@ -244,6 +280,46 @@ fn b_pipe_06_partial_writes_lose_nothing_and_pause_and_resume() {
         assert!(drain(world, &mut reader) == expected);
         world.until(|| probe.trace.has("lost"));
         assert_eq!(probe.trace.take(), ["made", "pause", "resume", "lost"]);
+    });
+}
+
+/// How often this thread has called `write` and its like, which count on pipes and not on sockets; `None` where
+/// the system does not count.
+fn writes() -> Option<u64> {
+    let counts = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+    counts.lines().find_map(|line| line.strip_prefix("syscw: "))?.parse().ok()
+}
+
+#[test]
+fn what_a_hook_writes_leaves_in_one_system_call() {
+    if writes().is_none() {
+        return println!("left out: system calls are not counted here");
+    }
+    for_each_backend(|world| {
+        let (mut reader, writer) = pipe();
+        let probe = Probe::acting(|hook, transport| {
+            if let Hook::Made = hook {
+                for _ in 0..10 {
+                    transport.write(b"one ");
+                    transport.write_all_vectored(&["or ", "two "]);
+                }
+            }
+        });
+        let end = world.net.write_pipe(writer).unwrap();
+        let called = writes().unwrap();
+        let (transport, _) = world.block_on(end.connect(|| probe)).unwrap();
+        assert_eq!(writes().unwrap() - called, 1);
+        let mut heard = [0; 110];
+        reader.read_exact(&mut heard).unwrap();
+        assert!(heard.starts_with(b"one or two one or two "));
+        // Outside of hooks each write is tried at once, all pieces of one together.
+        let called = writes().unwrap();
+        transport.write(b"now");
+        transport.write_all_vectored(&["or", "never"]);
+        assert_eq!(writes().unwrap() - called, 2);
+        reader.read_exact(&mut heard[..10]).unwrap();
+        transport.abort();
+        world.idle();
     });
 }
 

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -385,6 +386,60 @@ fn b_sock_09_s26_sending_right_after_connecting_keeps_its_wait() {
         }
         server.join().unwrap();
     }
+}
+
+/// An operation that this crate has not got, from what it has.
+#[test]
+fn operations_of_ones_own_wait_as_the_others_do() {
+    for_each_backend(|world| {
+        let (ours, theirs) = pair(&world.event_loop);
+        let ours = Rc::new(ours);
+        let peeking = ours.clone();
+        let tries = Rc::new(Cell::new(0));
+        let count = tries.clone();
+        let task = world.event_loop.spawn(async move {
+            let peek = |socket: &UnixStream| {
+                count.set(count.get() + 1);
+                if count.get() == 1 {
+                    // Interrupted: tried again at once.
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                let mut byte = [0];
+                Ok(rustix::net::recv(socket, &mut byte, rustix::net::RecvFlags::PEEK)?.0)
+            };
+            peeking.read_with(peek).await
+        });
+        world.idle();
+        assert_eq!(tries.get(), 2, "one of them would have blocked, and it waits");
+        (&theirs).write_all(b"x").unwrap();
+        assert_eq!(world.block_on(task).unwrap().unwrap(), 1);
+        assert_eq!(world.block_on(ours.recv(9)).unwrap(), b"x", "it was only looked at");
+
+        // Until there is room, in the other direction.
+        world.block_on(ours.writable()).unwrap();
+        let block = [7; 4096];
+        while rustix::io::write(&*ours, &block).is_ok() {}
+        let writing = ours.clone();
+        let task = world.event_loop.spawn(async move {
+            writing.write_with(|socket| Ok(rustix::io::write(socket, b"the last")?)).await
+        });
+        world.idle();
+        assert!(!task.is_done());
+        let full = world.block_on(loop_core::timeout(Duration::from_millis(1), ours.writable()));
+        assert_eq!(full.unwrap().unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        theirs.set_nonblocking(true).unwrap();
+        let mut heard = Vec::new();
+        while !task.is_done() {
+            let _ = (&theirs).read_to_end(&mut heard);
+            world.turn();
+        }
+        assert_eq!(world.block_on(task).unwrap().unwrap(), 8);
+        let _ = (&theirs).read_to_end(&mut heard);
+        assert!(heard.ends_with(b"the last"));
+        // An error of its own is what it ends with.
+        let failing = ours.write_with(|_| io::Result::<()>::Err(io::Error::other("no")));
+        assert_eq!(text(world.block_on(failing).unwrap_err()), "no");
+    });
 }
 
 #[test]

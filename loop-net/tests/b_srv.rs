@@ -602,6 +602,23 @@ fn drain_lets_connections_finish_and_aborts_the_rest_at_the_deadline() {
     });
 }
 
+#[test]
+fn several_servers_drain_by_one_deadline() {
+    for_each_backend(|world| {
+        let servers = [world.serve(&Probe::new()), world.serve(&Probe::new())];
+        let peers = servers.each_ref().map(|it| TcpStream::connect(it.local_addrs()[0]).unwrap());
+        world.until(|| servers.iter().all(|server| server.connections() == 1));
+        let (start, grace) = (Instant::now(), Duration::from_millis(30));
+        let deadline = world.event_loop.now() + grace;
+        let drained = world.block_on(async {
+            [servers[0].drain_until(deadline).await, servers[1].drain_until(deadline).await]
+        });
+        assert_eq!(drained.map(|it| (it.finished, it.aborted)), [(0, 1); 2]);
+        assert!(start.elapsed() >= grace, "{:?}", start.elapsed());
+        drop(peers);
+    });
+}
+
 /// A grace that the clock cannot add was taken for none: all connections were aborted at once.
 #[test]
 fn a_drain_without_a_limit_waits_for_all() {

@@ -457,8 +457,8 @@ fn b_str_18_wait_closed_completes_with_the_loss() {
             writer.wait_closed().await.unwrap();
         });
 
-        if !matches!(world.kind, Kind::Tcp | Kind::Tls) {
-            return; // Others end, and are not reset.
+        if !world.kind.resets() {
+            return;
         }
         let (_reader, writer, peer) = world.open_stream();
         peer.reset();

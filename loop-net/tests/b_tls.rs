@@ -14,7 +14,7 @@ use common::tls::{
     Identity, RawClient, begin, echo_server, open_stream, probe_server, shaken, until_registered,
 };
 use common::{Hook, OnDrop, Probe, World, for_each_backend, is_open, reset};
-use loop_core::{spawn, timeout, yield_now};
+use loop_core::{LoopRef, spawn, timeout, yield_now};
 use loop_net::{KeepOpen, NetError, Protocol, Tls, TlsProtocol, Transport, WriteState};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ServerConfig, ServerConnection};
@@ -115,6 +115,8 @@ fn s32_silent_clients_are_cut_off_and_others_are_served() {
             loop_core::sleep(2 * limit).await;
             writer.write(b"hi");
             assert_eq!(reader.read_exact(2).await.unwrap(), b"hi");
+            let timers = LoopRef::current().dump().timers;
+            assert_eq!(timers, [], "the limits of handshakes that are over");
         });
         server.close();
         world.block_on(server.wait_closed());

@@ -12,21 +12,17 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 
 use common::tls::{
-    Identity, RawClient, begin, echo_server, open_stream, probe_server, shaken, until_registered,
+    Identity, RawClient, begin, echo_server, open_stream, probe_server, shaken, shared,
+    until_registered,
 };
 use common::{Hook, Probe, World, for_each_backend, is_open, temp_dir};
 use loop_core::ThreadPool;
 use loop_net::{Buffered, BufferedProtocol, SendFile, Tls, Transport, WriteState};
 
 /// A connection of probes on both sides. The lower transport of the client, its upper one, the server's.
-fn pair(
-    world: &mut World,
-    identity: &Identity,
-    client: &Probe,
-    server: &Probe,
-) -> (Transport, Transport, Transport) {
-    let serving = probe_server(world, identity.server(), server);
-    let lower = begin(world, serving.local_addrs()[0], identity.client(), client);
+fn pair(world: &mut World, client: &Probe, server: &Probe) -> (Transport, Transport, Transport) {
+    let serving = probe_server(world, shared().server(), server);
+    let lower = begin(world, serving.local_addrs()[0], shared().client(), client);
     world.until(|| client.transport().is_some() && server.transport().is_some());
     serving.close();
     (lower, client.transport().unwrap(), server.transport().unwrap())
@@ -40,11 +36,10 @@ fn end(world: &mut World, client: &Probe, server: &Probe) {
 
 #[test]
 fn b_tls_03_the_handshake_starts_at_once_and_early_data_is_not_lost() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         // A client has spoken when its connector returns.
         let (listener, addr) = common::listener();
-        let lower = begin(world, addr, identity.client(), &Probe::new());
+        let lower = begin(world, addr, shared().client(), &Probe::new());
         let (mut peer, _) = listener.accept().unwrap();
         let mut hello = [0; 6];
         peer.read_exact(&mut hello).unwrap();
@@ -55,8 +50,8 @@ fn b_tls_03_the_handshake_starts_at_once_and_early_data_is_not_lost() {
         world.reports.take();
         // A server hears what was sent before the loop knew of the connection.
         let probe = Probe::echoing();
-        let server = probe_server(world, identity.server(), &probe);
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
+        let server = probe_server(world, shared().server(), &probe);
+        let mut client = RawClient::new(shared(), server.local_addrs()[0]);
         let mut first = Vec::new();
         client.tls.write_tls(&mut first).unwrap();
         client.socket.write_all(&first).unwrap();
@@ -71,7 +66,6 @@ fn b_tls_03_the_handshake_starts_at_once_and_early_data_is_not_lost() {
 
 #[test]
 fn b_tls_08_nothing_can_be_written_before_the_handshake_and_what_is_comes_first_after_it() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let greet = |hook: Hook<'_>, transport: &Transport| {
             if let Hook::Made = hook {
@@ -80,8 +74,8 @@ fn b_tls_08_nothing_can_be_written_before_the_handshake_and_what_is_comes_first_
             }
         };
         let (client, server) = (Probe::acting(greet), Probe::acting(greet));
-        let serving = probe_server(world, identity.server(), &server);
-        let lower = begin(world, serving.local_addrs()[0], identity.client(), &client);
+        let serving = probe_server(world, shared().server(), &server);
+        let lower = begin(world, serving.local_addrs()[0], shared().client(), &client);
         assert!(client.transport().is_none(), "no transport before the end of the handshake");
         world.until(|| client.trace.count("data") > 0 && server.trace.count("data") > 0);
         for probe in [&client, &server] {
@@ -114,7 +108,6 @@ impl BufferedProtocol for Fives {
 
 #[test]
 fn b_tls_12_all_plaintext_of_one_input_is_delivered() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         // Three records in one segment are one call of a plain protocol.
         let probe = Probe::new();
@@ -132,9 +125,9 @@ fn b_tls_12_all_plaintext_of_one_input_is_delivered() {
         // A buffered one has its buffer filled again and again.
         let fives = Fives::default();
         let given = fives.clone();
-        let serving = world.net.tcp_server("127.0.0.1:0").tls(identity.server());
+        let serving = world.net.tcp_server("127.0.0.1:0").tls(shared().server());
         let server = world.block_on(serving.bind(move || Buffered(given.clone()))).unwrap();
-        let mut client = RawClient::new(&identity, server.local_addrs()[0]);
+        let mut client = RawClient::new(shared(), server.local_addrs()[0]);
         client.shake(world, usize::MAX);
         client.say(world, b"twelve bytes");
         world.until(|| fives.all.borrow().len() == 12);
@@ -166,18 +159,17 @@ fn b_tls_14_an_abort_says_no_goodbye() {
 
 #[test]
 fn b_tls_17_a_connection_cannot_be_kept_open_after_the_peers_end() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let (client, server) = (Probe::new(), Probe::new().kept_open());
-        pair(world, &identity, &client, &server);
+        pair(world, &client, &server);
         end(world, &client, &server);
         assert_eq!(server.trace.take(), ["made", "eof", "lost"]);
         assert_eq!(client.trace.take(), ["made", "lost"]);
         let reports = world.reports.take();
         assert_eq!(reports, ["a TLS connection cannot be kept open after the peer's end"]);
         // Streams ask for no such thing.
-        let server = echo_server(world, identity.server());
-        let (mut reader, writer) = open_stream(world, &server, identity.client());
+        let server = echo_server(world, shared().server());
+        let (mut reader, writer) = open_stream(world, &server, shared().client());
         server.close_clients();
         assert_eq!(world.block_on(reader.read_to_end()).unwrap(), b"");
         world.block_on(writer.wait_closed()).unwrap();
@@ -245,7 +237,6 @@ fn b_tls_26_facts_stay_after_the_end_and_a_fatal_error_ends_it_unreported() {
 
 #[test]
 fn b_tls_29_what_the_transport_below_does_not_take_stays_unencrypted() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let (client, received) = (Probe::new(), Rc::new(RefCell::new(Vec::new())));
         let kept = received.clone();
@@ -254,7 +245,7 @@ fn b_tls_29_what_the_transport_below_does_not_take_stays_unencrypted() {
             Hook::Data(data) => kept.borrow_mut().extend_from_slice(data),
             _ => {}
         });
-        let (lower, upper, far) = pair(world, &identity, &client, &server);
+        let (lower, upper, far) = pair(world, &client, &server);
         let chunk: Vec<u8> = (0..100_000u32).map(|at| (at / 3) as u8).collect();
         let mut written = 0;
         // As full as it gets, with nobody reading.
@@ -283,11 +274,10 @@ fn b_tls_29_what_the_transport_below_does_not_take_stays_unencrypted() {
 
 #[test]
 fn b_tls_13_and_17_streams_end_as_a_whole() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let server = Probe::new();
-        let serving = probe_server(world, identity.server(), &server);
-        let (mut reader, writer) = open_stream(world, &serving, identity.client());
+        let serving = probe_server(world, shared().server(), &server);
+        let (mut reader, writer) = open_stream(world, &serving, shared().client());
         world.until(|| server.transport().is_some());
         let far = server.transport().unwrap();
         far.write(b"last words");
@@ -311,7 +301,6 @@ fn file(dir: &common::TempDir) -> (File, Vec<u8>) {
 
 #[test]
 fn b_sfl_07_files_go_through_tls_by_the_fallback() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let dir = temp_dir();
         let (file, content) = file(&dir);
@@ -325,7 +314,7 @@ fn b_sfl_07_files_go_through_tls_by_the_fallback() {
                 kept.borrow_mut().extend_from_slice(data);
             }
         });
-        let (_, upper, _) = pair(world, &identity, &client, &server);
+        let (_, upper, _) = pair(world, &client, &server);
         // Until this is released nothing is read of the file, so that the sending does not end too soon.
         world.event_loop.set_default_executor(ThreadPool::new(NonZeroUsize::MIN));
         let (release, held) = mpsc::channel::<()>();
@@ -368,7 +357,6 @@ fn b_sfl_07_files_go_through_tls_by_the_fallback() {
 
 #[test]
 fn b_sfl_06_and_07_everything_is_restored_when_a_file_is_given_up_or_the_peer_goes() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let dir = temp_dir();
         let path = dir.path().join("huge");
@@ -381,7 +369,7 @@ fn b_sfl_06_and_07_everything_is_restored_when_a_file_is_given_up_or_the_peer_go
                     transport.pause_reading();
                 }
             });
-            let (_, upper, far) = pair(world, &identity, &client, &server);
+            let (_, upper, far) = pair(world, &client, &server);
             let (sender, copy) = (upper.clone(), file.clone());
             let task =
                 world.event_loop.spawn(async move { sender.send_file(SendFile::new(&copy)).await });
@@ -413,9 +401,8 @@ fn b_sfl_06_and_07_everything_is_restored_when_a_file_is_given_up_or_the_peer_go
 
 #[test]
 fn b_str_23_an_upgrade_flushes_first_and_the_same_pair_goes_on() {
-    let identity = Identity::new();
     for_each_backend(|world| {
-        let tls = identity.server();
+        let tls = shared().server();
         let serving =
             world.net.tcp_server("127.0.0.1:0").serve_streams(async move |mut reader, writer| {
                 reader.set_limit(1 << 30)?;
@@ -431,7 +418,7 @@ fn b_str_23_an_upgrade_flushes_first_and_the_same_pair_goes_on() {
             });
         let server = world.block_on(serving).unwrap();
         let addr = server.local_addrs()[0];
-        let (net, tls) = (world.net.clone(), identity.client());
+        let (net, tls) = (world.net.clone(), shared().client());
         world.block_on(async move {
             let (mut reader, writer) = net.tcp_connect(addr).open_stream().await.unwrap();
             // More than the socket takes: all of it leaves in the clear, before the handshake.
@@ -447,7 +434,7 @@ fn b_str_23_an_upgrade_flushes_first_and_the_same_pair_goes_on() {
             writer.wait_closed().await.unwrap();
         });
         // Halves of two streams are no pair; both streams are closed.
-        let (net, tls) = (world.net.clone(), identity.client());
+        let (net, tls) = (world.net.clone(), shared().client());
         let error = world.block_on(async move {
             let (_, writer) = net.tcp_connect(addr).open_stream().await.unwrap();
             let (reader, _) = net.tcp_connect(addr).open_stream().await.unwrap();
@@ -462,7 +449,7 @@ fn b_str_23_an_upgrade_flushes_first_and_the_same_pair_goes_on() {
 
 #[test]
 fn b_conn_11_a_failed_start_closes_the_connection_first() {
-    let (identity, other) = (Identity::new(), Identity::new());
+    let other = Identity::new();
     for_each_backend(|world| {
         // The handshake fails on our side.
         let config = Arc::new(other.server_config());
@@ -475,7 +462,7 @@ fn b_conn_11_a_failed_start_closes_the_connection_first() {
             // The end, not a reset: what there was to say was said.
             (failed, socket.read_to_end(&mut rest).is_ok())
         });
-        let connecting = world.net.tcp_connect(addr).tls(identity.client()).connect(Probe::new);
+        let connecting = world.net.tcp_connect(addr).tls(shared().client()).connect(Probe::new);
         world.block_on(connecting).unwrap_err();
         until_registered(world, 0);
         assert_eq!(far.join().unwrap(), (true, true));
@@ -492,7 +479,7 @@ fn b_conn_11_a_failed_start_closes_the_connection_first() {
         until_registered(world, 0);
         // Given up while it starts.
         let (listener, addr) = common::listener();
-        let connecting = world.net.tcp_connect(addr).tls(identity.client()).connect(Probe::new);
+        let connecting = world.net.tcp_connect(addr).tls(shared().client()).connect(Probe::new);
         let task = world.event_loop.spawn(connecting);
         world.idle();
         let (mut peer, _) = listener.accept().unwrap();
@@ -505,14 +492,13 @@ fn b_conn_11_a_failed_start_closes_the_connection_first() {
 
 #[test]
 fn b_unix_05_tls_over_a_unix_socket_needs_the_name_of_the_server() {
-    let identity = Identity::new();
-    let config = Arc::new(identity.client_config());
+    let config = Arc::new(shared().client_config());
     for_each_backend(|world| {
         let dir = temp_dir();
         let path = dir.path().join("server");
         let probe = Probe::echoing();
         let given = probe.clone();
-        let serving = world.net.unix_server(path.as_path()).tls(identity.server());
+        let serving = world.net.unix_server(path.as_path()).tls(shared().server());
         let server = world.block_on(serving.bind(move || given.clone())).unwrap();
         // There is no host to take it from, and no way to leave it out.
         for name in ["", path.to_str().unwrap()] {
@@ -525,7 +511,7 @@ fn b_unix_05_tls_over_a_unix_socket_needs_the_name_of_the_server() {
         assert!(error.to_string().contains("example.org"), "{error}");
         until_registered(world, 1);
         world.reports.take();
-        let connecting = world.net.unix_connect(path.as_path()).tls(identity.client());
+        let connecting = world.net.unix_connect(path.as_path()).tls(shared().client());
         let (mut reader, writer) = world.block_on(connecting.open_stream()).unwrap();
         writer.write(b"hello");
         assert_eq!(world.block_on(reader.read_exact(5)).unwrap(), b"hello");
@@ -534,7 +520,7 @@ fn b_unix_05_tls_over_a_unix_socket_needs_the_name_of_the_server() {
         // Level 2.
         let client = Probe::new();
         let (given, connecting) = (client.clone(), world.net.unix_connect(path.as_path()));
-        let connecting = connecting.tls(identity.client()).connect(move || given);
+        let connecting = connecting.tls(shared().client()).connect(move || given);
         let (transport, _) = world.block_on(connecting).unwrap();
         transport.write(b"again");
         world.until(|| client.trace.has("data again"));
@@ -546,12 +532,11 @@ fn b_unix_05_tls_over_a_unix_socket_needs_the_name_of_the_server() {
 
 #[test]
 fn b_conn_12_an_accepted_socket_is_driven_behind_tls() {
-    let identity = Identity::new();
     for_each_backend(|world| {
         let (listener, addr) = common::listener();
-        let mut client = RawClient::new(&identity, addr);
+        let mut client = RawClient::new(shared(), addr);
         let (socket, _) = listener.accept().unwrap();
-        let adopted = world.net.adopt(socket).unwrap().tls(identity.server());
+        let adopted = world.net.adopt(socket).unwrap().tls(shared().server());
         let probe = Probe::echoing();
         let given = probe.clone();
         let task = world.event_loop.spawn(adopted.connect(move || given));

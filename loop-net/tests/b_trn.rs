@@ -183,7 +183,7 @@ fn b_trn_04_the_argument_of_connection_lost() {
         } else {
             ends.push(("end of file", vec!["made", "lost"]));
         }
-        if matches!(world.kind, Kind::Tcp | Kind::Tls) {
+        if world.kind.resets() {
             ends.push(("reset", vec!["made", "lost ConnectionReset"]));
         }
         for (end, expected) in ends {
@@ -384,7 +384,7 @@ fn b_trn_11_after_the_flush_the_writer_goes_and_the_end_comes() {
         assert_eq!(world.log.take_modifies(), [Some(both), Some(Interest::READ)]);
 
         // The write side is to end.
-        if matches!(world.kind, Kind::Tcp | Kind::Unix) {
+        if world.kind.half_closes() {
             let written = fill(&transport, b'y');
             transport.write_eof();
             assert_eq!(world.read_to_end(&mut peer).len(), written);
@@ -660,7 +660,7 @@ fn b_trn_20_close_is_idempotent_stops_reading_flushes_then_ends() {
         }
         world.idle();
         // The peer's goodbye is waited for, and whether the reader of a pipe goes.
-        if matches!(world.kind, Kind::Tcp | Kind::Unix) {
+        if world.kind.half_closes() {
             assert_eq!(world.log.take_modifies(), [Some(Interest::WRITE)]);
         }
         assert_eq!(probe.trace.take(), ["made"]);
@@ -878,7 +878,7 @@ fn b_trn_26_the_peers_end_closes_or_keeps_open() {
         world.until(|| probe.trace.has("lost"));
         assert_eq!(probe.trace.take(), ["made", "eof", "lost"]);
 
-        if !matches!(world.kind, Kind::Tcp | Kind::Unix) {
+        if !world.kind.half_closes() {
             return; // B-PIPE-02 and B-TLS-17 say what they make of the answer.
         }
         // True: open for writing, and not watched for reading.

@@ -230,6 +230,12 @@ fn b_trn_36_the_socket_view_sets_options_and_nothing_else() {
             assert_eq!(socket.keepalive().unwrap(), None);
             socket.set_keepalive(Some(Duration::from_secs(77))).unwrap();
             assert_eq!(socket.keepalive().unwrap(), Some(Duration::from_secs(77)));
+            socket.set_keepalive(Some(Duration::from_millis(1))).unwrap();
+            assert_eq!(
+                socket.keepalive().unwrap(),
+                Some(Duration::from_secs(1)),
+                "the least there is"
+            );
             socket.set_keepalive(None).unwrap();
             assert_eq!(socket.keepalive().unwrap(), None);
             socket.set_send_buffer_size(100_000).unwrap();

@@ -548,6 +548,59 @@ fn a_multicast_group_is_joined_and_left() {
 }
 
 #[test]
+fn groups_of_ipv6_are_joined_and_left_and_their_options_set() {
+    for_each_backend(|world| {
+        let builder = world.net.udp("[::]:0");
+        let probe = Probe::new();
+        let made = probe.clone();
+        let transport = match world.block_on(builder.open(move || made)) {
+            Ok(transport) => transport,
+            Err(error) => return eprintln!("left out, there is no IPv6: {error}"),
+        };
+        let group = "ff02::4d:4e".parse().unwrap();
+        // The loopback interface is the first.
+        transport.join_multicast_v6(group, 1).unwrap();
+        transport.set_multicast_interface_v6(1).unwrap();
+        transport.set_multicast_hops_v6(2).unwrap();
+        transport.set_multicast_loop_v6(false).unwrap();
+        let owner = world.only_owner();
+        let socket = socket2::SockRef::from(&owner);
+        assert_eq!(socket.multicast_if_v6().unwrap(), 1);
+        assert_eq!(socket.multicast_hops_v6().unwrap(), 2);
+        assert!(!socket.multicast_loop_v6().unwrap());
+        transport.leave_multicast_v6(group, 1).unwrap();
+        assert!(transport.leave_multicast_v6(group, 1).is_err(), "it was left");
+        drop(owner);
+        transport.abort();
+        world.idle();
+        let error = transport.set_multicast_hops_v6(1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotConnected);
+    });
+}
+
+#[test]
+fn b_trn_36_an_endpoint_shows_the_options_of_its_socket() {
+    for_each_backend(|world| {
+        let probe = Probe::new();
+        let transport = udp(world, &probe);
+        let socket = transport.socket();
+        socket.set_recv_buffer_size(200_000).unwrap();
+        assert!(socket.recv_buffer_size().unwrap() >= 200_000);
+        socket.set_send_buffer_size(100_000).unwrap();
+        assert!(socket.send_buffer_size().unwrap() >= 100_000);
+        assert!(socket.fileno().unwrap() > 2);
+        transport.set_multicast_loop_v4(false).unwrap();
+        transport.close();
+        world.until(|| probe.trace.has("lost"));
+        world.idle();
+        for view in [socket, transport.socket()] {
+            let error = view.recv_buffer_size().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotConnected);
+        }
+    });
+}
+
+#[test]
 fn hooks_may_send_close_and_panic() {
     for_each_backend(|world| {
         for hook in ["made", "got", "lost"] {

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use common::{World, for_each_backend, is_open};
+use common::{World, for_each_backend, is_open, temp_dir};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1 as client1, http2 as client2};
@@ -102,6 +102,94 @@ fn http_2_streams_run_side_by_side() {
             connection.await.unwrap().unwrap();
         });
         server.close();
+        world.block_on(server.wait_closed());
+    });
+}
+
+#[test]
+fn http_runs_over_unix_sockets() {
+    for_each_backend(|world| {
+        let dir = temp_dir();
+        let path = dir.path().join("http");
+        let serving =
+            world.net.unix_server(path.as_path()).serve_streams(async |reader, writer| {
+                let io = HyperIo::new(reader, writer);
+                http1::Builder::new().serve_connection(io, service_fn(echo)).await
+            });
+        let server = world.block_on(serving).unwrap();
+        let connecting = world.net.unix_connect(path.as_path()).open_stream();
+        world.block_on(async move {
+            let (reader, writer) = connecting.await.unwrap();
+            let (mut sender, connection) =
+                client1::handshake(HyperIo::new(reader, writer)).await.unwrap();
+            let connection = spawn(connection);
+            let answer = sender.send_request(request(b"through a file")).await.unwrap();
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(&body[..], b"through a file");
+            drop(sender);
+            connection.await.unwrap().unwrap();
+        });
+        server.close();
+        world.block_on(server.wait_closed());
+    });
+}
+
+/// Serves and asks in the version that both sides have agreed on.
+#[test]
+#[cfg(feature = "tls")]
+fn http_over_tls_speaks_the_version_that_was_agreed_on() {
+    use common::tls::Identity;
+    use loop_net::Tls;
+    use std::sync::Arc;
+
+    let identity = Identity::new();
+    for_each_backend(|world| {
+        let mut config = identity.server_config();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let serving = world.net.tcp_server("127.0.0.1:0").tls(Tls::server(Arc::new(config)));
+        let serving = serving.serve_streams(async |reader, writer| {
+            let agreed = writer.transport().tls_info().unwrap().alpn;
+            let io = HyperIo::new(reader, writer);
+            if agreed.as_deref() == Some(b"h2") {
+                let http = http2::Builder::new(HyperExecutor);
+                http.serve_connection(io, service_fn(echo)).await
+            } else {
+                http1::Builder::new().serve_connection(io, service_fn(echo)).await
+            }
+        });
+        let server = world.block_on(serving).unwrap();
+        let body = vec![9; 300_000];
+        for offered in [&[&b"h2"[..], b"http/1.1"][..], &[b"http/1.1"], &[]] {
+            let mut config = identity.client_config();
+            config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
+            let tls = Tls::client(Arc::new(config), "localhost").unwrap();
+            let connecting = world.net.tcp_connect(server.local_addrs()[0]).tls(tls);
+            let (reader, writer) = world.block_on(connecting.open_stream()).unwrap();
+            let agreed = writer.transport().tls_info().unwrap().alpn;
+            assert_eq!(agreed.as_deref(), offered.first().copied());
+            let io = HyperIo::new(reader, writer);
+            let answer = world.block_on(async {
+                if agreed.as_deref() == Some(b"h2") {
+                    let (mut sender, connection) =
+                        client2::handshake(HyperExecutor, io).await.unwrap();
+                    spawn(connection).detach();
+                    let request = Request::post("https://localhost/")
+                        .body(Full::new(Bytes::from(body.clone())))
+                        .unwrap();
+                    sender.send_request(request).await.unwrap()
+                } else {
+                    let (mut sender, connection) = client1::handshake(io).await.unwrap();
+                    spawn(connection).detach();
+                    sender.send_request(request(&body)).await.unwrap()
+                }
+            });
+            let version = if agreed.as_deref() == Some(b"h2") { "HTTP/2.0" } else { "HTTP/1.1" };
+            assert_eq!(format!("{:?}", answer.version()), version);
+            let came = world.block_on(answer.into_body().collect()).unwrap().to_bytes();
+            assert!(came == body);
+        }
+        server.close();
+        server.close_clients();
         world.block_on(server.wait_closed());
     });
 }

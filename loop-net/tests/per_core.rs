@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{text, watchdog};
-use loop_net::{PerCore, serve_per_core};
+use loop_net::{PerCore, ServerBuilder, serve_per_core};
 
 /// Connections that have had an answer.
 fn talk(addr: SocketAddr, connections: usize) -> Vec<TcpStream> {
@@ -110,6 +110,23 @@ fn a_server_that_does_not_start_on_one_thread_starts_on_none() {
             .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     assert!(text(&error).contains(&addr.to_string()), "{error}");
+}
+
+/// On a machine without IPv6 nothing could be served on `localhost`.
+#[test]
+fn b_srv_13_an_address_that_is_not_there_is_skipped_on_all_threads() {
+    let _watchdog = watchdog();
+    let here = SocketAddr::from(([127, 0, 0, 1], 0));
+    // Of TEST-NET-1, which no interface here has.
+    let nobodys = SocketAddr::from(([192, 0, 2, 1], 0));
+    let quiet = async |builder: ServerBuilder| builder.serve_streams(async |_, _| ()).await;
+    let servers = serve_per_core(2, [nobodys, here, here], quiet).unwrap();
+    let ips: Vec<_> = servers.local_addrs().iter().map(SocketAddr::ip).collect();
+    assert_eq!(ips, [here.ip()], "once");
+    servers.shutdown(Duration::ZERO).unwrap();
+    let error = serve_per_core(2, nobodys, quiet).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
+    assert!(text(&error).contains("192.0.2.1"), "{error}");
 }
 
 /// Two threads that echo lines.

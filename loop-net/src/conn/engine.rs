@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use loop_core::{
@@ -18,6 +18,7 @@ use super::info::Info;
 use super::state::{Actions, State};
 use super::write_buf::WriteBuf;
 use crate::error::{NetError, named};
+use crate::layer::Layer;
 use crate::protocol::AnyProtocol;
 use crate::sock_addr::SockAddr;
 use crate::socket::{Kind, Socket};
@@ -71,10 +72,11 @@ impl Shared {
     }
 }
 
-/// What few connections have: other marks than the usual ones, or what they were lost by.
+/// What few connections have: other marks than the usual ones, what they were lost by, a layer on top.
 struct Rare {
     marks: Cell<Marks>,
     error: Cell<Option<NetError>>,
+    layer: OnceCell<Weak<dyn Layer>>,
 }
 
 /// A connection. The loop owns it through its registration, from `connection_made` to the loss; the
@@ -155,7 +157,8 @@ impl Conn {
 
     fn rare(&self) -> &Rare {
         self.rare.get_or_init(|| {
-            Box::new(Rare { marks: Cell::new(Marks::DEFAULT), error: Cell::new(None) })
+            let marks = Cell::new(Marks::DEFAULT);
+            Box::new(Rare { marks, error: Cell::default(), layer: OnceCell::new() })
         })
     }
 
@@ -204,6 +207,21 @@ impl Conn {
 
     pub(crate) fn abort(&self) {
         self.advance(State::lose);
+    }
+
+    /// What users have is a layer that goes through this connection.
+    #[cfg(feature = "tls")]
+    pub(crate) fn set_layer(&self, layer: Weak<dyn Layer>) {
+        // There is one at the most; a further one goes through that.
+        let _ = self.rare().layer.set(layer);
+    }
+
+    /// Closes what users have: a layer ends its own connection first, and closes this one behind that.
+    pub(crate) fn close_for_users(&self) {
+        match self.rare.get().and_then(|rare| rare.layer.get()?.upgrade()) {
+            Some(layer) => layer.close(),
+            None => self.close(),
+        }
     }
 
     /// Ordinary network errors go to the protocol, not to the exception handler (B-TRN-17).

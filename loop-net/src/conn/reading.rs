@@ -172,7 +172,8 @@ impl Conn {
 
     #[cold]
     fn read_failed(&self, error: io::Error) {
-        if is_transient(&error) {
+        // A hook that was given what was read before may have ended it since.
+        if is_transient(&error) || self.state().is_lost() {
             return;
         }
         match self.socket.kind() {

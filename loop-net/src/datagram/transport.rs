@@ -8,6 +8,7 @@ use std::rc::{Rc, Weak};
 use super::engine::Endpoint;
 use crate::conn::Info;
 use crate::sock_addr::SockAddr;
+use crate::socket_view::SocketView;
 use crate::transport::WriteState;
 
 /// An endpoint of a [`DatagramProtocol`](crate::DatagramProtocol); asyncio's `DatagramTransport`.
@@ -116,6 +117,13 @@ impl DatagramTransport {
         Some(&self.info.peer).filter(|peer| **peer != SockAddr::Unnamed)
     }
 
+    /// The options of the socket underneath; with a larger
+    /// [`set_recv_buffer_size`](SocketView::set_recv_buffer_size) fewer datagrams are lost in a burst.
+    pub fn socket(&self) -> SocketView {
+        let endpoint = self.endpoint.upgrade();
+        SocketView::new(endpoint.map_or_else(Weak::new, |it| Rc::downgrade(&it.socket)))
+    }
+
     /// Receives what is sent to a multicast group, on the interface with this address; the unspecified
     /// address lets the system choose.
     ///
@@ -165,6 +173,38 @@ impl DatagramTransport {
     /// As [`join_multicast_v4`](Self::join_multicast_v4).
     pub fn set_multicast_ttl_v4(&self, ttl: u32) -> io::Result<()> {
         self.with(|socket| socket.set_multicast_ttl_v4(ttl))
+    }
+
+    /// Through which interface, by its number, what is sent to IPv6 groups leaves.
+    ///
+    /// # Errors
+    /// As [`join_multicast_v4`](Self::join_multicast_v4).
+    pub fn set_multicast_interface_v6(&self, interface: u32) -> io::Result<()> {
+        self.with(|socket| socket.set_multicast_if_v6(interface))
+    }
+
+    /// How many routers what is sent to IPv6 groups may pass: 1 at the start.
+    ///
+    /// # Errors
+    /// As [`join_multicast_v4`](Self::join_multicast_v4).
+    pub fn set_multicast_hops_v6(&self, hops: u32) -> io::Result<()> {
+        self.with(|socket| socket.set_multicast_hops_v6(hops))
+    }
+
+    /// Whether what is sent to IPv4 groups is received on this machine too; on at the start.
+    ///
+    /// # Errors
+    /// As [`join_multicast_v4`](Self::join_multicast_v4).
+    pub fn set_multicast_loop_v4(&self, on: bool) -> io::Result<()> {
+        self.with(|socket| socket.set_multicast_loop_v4(on))
+    }
+
+    /// Whether what is sent to IPv6 groups is received on this machine too; on at the start.
+    ///
+    /// # Errors
+    /// As [`join_multicast_v4`](Self::join_multicast_v4).
+    pub fn set_multicast_loop_v6(&self, on: bool) -> io::Result<()> {
+        self.with(|socket| socket.set_multicast_loop_v6(on))
     }
 
     fn with<T>(&self, f: impl FnOnce(&socket2::Socket) -> io::Result<T>) -> io::Result<T> {

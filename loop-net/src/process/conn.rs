@@ -186,7 +186,8 @@ impl ProcessTransport {
         self.ends.0[pipe as usize].as_ref()
     }
 
-    /// Waits for the child's end, as [`Process::wait`](crate::Process::wait).
+    /// Waits for the child's end, as [`Process::wait`](crate::Process::wait). A wait that is dropped changes
+    /// nothing.
     ///
     /// # Errors
     /// As there.

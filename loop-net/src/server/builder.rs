@@ -159,7 +159,7 @@ impl ServerBuilder {
     /// the loop watches every listener (B-SRV-01).
     ///
     /// The factory and the protocols run in the context current now. A factory that panics costs its
-    /// connection only (B-SRV-11).
+    /// connection only (B-SRV-11). Dropping the future before it is done leaves nothing that listens.
     ///
     /// # Errors
     /// If an address is bad or cannot be bound; the error names it, and nothing listens then. An

@@ -186,10 +186,11 @@ impl Server {
         self.state.close();
     }
 
-    /// Closes every connection that was accepted: what is buffered is flushed first. Works before and
-    /// after [`close`](Self::close) (B-SRV-05).
+    /// Closes every connection that was accepted: what is buffered is flushed first, and clients behind TLS are
+    /// sent a `close_notify`, whose answer is waited for within the limit of `Tls::shutdown_timeout`. Works before
+    /// and after [`close`](Self::close) (B-SRV-05).
     pub fn close_clients(&self) {
-        self.each_client(Conn::close);
+        self.each_client(Conn::close_for_users);
     }
 
     /// Aborts every connection that was accepted: what is buffered is dropped (B-SRV-05).
@@ -207,7 +208,7 @@ impl Server {
     }
 
     /// Waits until the server is closed and its last connection is over, in whichever order
-    /// (B-SRV-04).
+    /// (B-SRV-04). Dropping the future changes nothing.
     pub async fn wait_closed(&self) {
         // It has no other outcome than its value.
         let _ = self.state.done.clone().await;
@@ -267,7 +268,7 @@ impl Server {
         self.drain_until(deadline(self.shared.lp.now(), grace)).await
     }
 
-    /// [`drain`](Self::drain) with a deadline, for several servers that end together.
+    /// [`drain`](Self::drain) with a deadline, for several servers that end together; dropped, as that.
     pub async fn drain_until(&self, deadline: Instant) -> Drained {
         self.close();
         let open = self.connections();

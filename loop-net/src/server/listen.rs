@@ -39,6 +39,12 @@ pub(super) struct Bound {
     pub(super) file: Option<SocketFile>,
 }
 
+impl Bound {
+    fn without_file(socket: Socket) -> Bound {
+        Bound { local: socket.local_addr(), socket, file: None }
+    }
+}
+
 /// Listens on everything, or on nothing.
 pub(super) async fn listen(
     lp: &LoopRef,
@@ -49,7 +55,11 @@ pub(super) async fn listen(
     let mut bound = Vec::new();
     for source in sources {
         match source {
-            Source::Tcp(addrs) => listen_tcp(&addrs?.resolve(lp).await?, options, &mut bound)?,
+            Source::Tcp(addrs) => {
+                let addrs = addrs?.resolve(lp).await?;
+                let sockets = bind_each(&addrs, |addr| Socket::listen(addr, options))?;
+                bound.extend(sockets.into_iter().map(Bound::without_file));
+            }
             Source::Unix(local) => {
                 let socket = unix::listen(&local, options.backlog)?;
                 let path = local.path().filter(|_| !keep_files);
@@ -58,31 +68,28 @@ pub(super) async fn listen(
             }
             Source::Ready(socket) => {
                 socket.start_listening(options.backlog)?;
-                let local = socket.local_addr();
-                bound.push(Bound { socket, local, file: None });
+                bound.push(Bound::without_file(socket));
             }
         }
     }
     Ok(bound)
 }
 
-/// Listens on each address once. Those that this host does not have are skipped if another one binds
-/// (B-SRV-13).
-fn listen_tcp(
+/// A socket by `bind` for each address, once. Those that this host does not have are skipped if another one
+/// binds (B-SRV-13).
+pub(super) fn bind_each(
     addrs: &[SocketAddr],
-    options: ListenOptions,
-    bound: &mut Vec<Bound>,
-) -> io::Result<()> {
-    let before = bound.len();
+    bind: impl Fn(SocketAddr) -> io::Result<Socket>,
+) -> io::Result<Vec<Socket>> {
+    let mut bound = Vec::new();
     let mut skipped = io::Error::new(io::ErrorKind::InvalidInput, "no address to listen on");
     for (index, addr) in addrs.iter().enumerate() {
         if addrs[..index].contains(addr) {
             continue;
         }
-        let error = match Socket::listen(*addr, options) {
+        let error = match bind(*addr) {
             Ok(socket) => {
-                let local = socket.local_addr();
-                bound.push(Bound { socket, local, file: None });
+                bound.push(socket);
                 continue;
             }
             Err(error) => error,
@@ -93,5 +100,5 @@ fn listen_tcp(
             return Err(skipped);
         }
     }
-    if bound.len() == before { Err(skipped) } else { Ok(()) }
+    if bound.is_empty() { Err(skipped) } else { Ok(bound) }
 }

@@ -14,8 +14,8 @@ use loop_core::EventLoop;
 
 use super::builder::ServerBuilder;
 use super::handle::{Drained, Server, deadline};
+use super::listen::bind_each;
 use crate::addr::ToAddrs;
-use crate::error::named;
 use crate::net::Net;
 use crate::socket::Socket;
 
@@ -62,8 +62,9 @@ use crate::socket::Socket;
 /// ```
 ///
 /// # Errors
-/// `InvalidInput` for no threads at all; if an address is bad or cannot be bound; the first error of
-/// `serve`, and of making a loop or a thread. Nothing runs then any more. `InvalidInput` also where the
+/// `InvalidInput` for no threads at all; if an address is bad or cannot be bound, but for one that this host does
+/// not have, which is skipped if another one binds (B-SRV-13); the first error of `serve`, and of making a loop or
+/// a thread. Nothing runs then any more. `InvalidInput` also where the
 /// system cannot share ports.
 pub fn serve_per_core<F>(threads: usize, addrs: impl ToAddrs, serve: F) -> io::Result<PerCore>
 where
@@ -75,11 +76,7 @@ where
     }
     // Bound here, so that all threads get the same port also where the system chooses it; not
     // listening, these sockets get no connections.
-    let mut reserved = Vec::new();
-    for addr in addrs.to_addrs()?.resolve_blocking()? {
-        let socket = Socket::reserve(addr);
-        reserved.push(socket.map_err(|error| named(format!("reserve {addr}"), error))?);
-    }
+    let reserved = bind_each(&addrs.to_addrs()?.resolve_blocking()?, Socket::reserve)?;
     let local_addrs: Vec<SocketAddr> =
         reserved.iter().filter_map(|socket| socket.local_addr().ip()).collect();
     let request = Arc::new(Request::default());

@@ -221,7 +221,7 @@ impl StreamReader {
 
     /// The next line with its `\n`; the last one may lack it. `None` at the end of the stream.
     ///
-    /// A line longer than 64 KiB is an error, after which reading resumes: behind the line if its end
+    /// A line longer than the [`limit`](Self::limit) is an error, after which reading resumes: behind the line if its end
     /// had come, else behind all that was buffered (B-STR-08).
     ///
     /// # Errors

@@ -12,8 +12,8 @@ use crate::transport::{Transport, WriteState};
 
 /// The writing half of a stream; asyncio's `StreamWriter`.
 ///
-/// [`write`](Self::write) never waits; [`drain`](Self::drain) waits while too much is buffered. Dropping
-/// the writer closes the connection once everything is flushed.
+/// [`write`](Self::write) never waits; [`drain`](Self::drain) waits while too much is buffered. A wait that is
+/// dropped loses nothing. Dropping the writer closes the connection once everything is flushed.
 pub struct StreamWriter {
     stream: Rc<Stream>,
     transport: Transport,

@@ -120,6 +120,9 @@ impl TlsConn {
         debug_assert!(fresh.is_ok(), "a handshake begins once");
         let layered = Layered { layer: self.me.clone(), facts: self.info.clone() };
         let _ = self.upper.set(Transport::on_top_of(lower, layered));
+        if let Some(conn) = lower.conn() {
+            conn.set_layer(self.me.clone());
+        }
         self.enter(Phase::Handshake);
         match Session::new(&self.tls.side) {
             Ok(session) => *self.session.borrow_mut() = Some(session),

@@ -20,14 +20,31 @@ pub const PIPES: &[Kind] = &[Kind::ReadPipe, Kind::WritePipe];
 impl Kind {
     const ALL: [Kind; 5] = [Kind::Tcp, Kind::Unix, Kind::Tls, Kind::ReadPipe, Kind::WritePipe];
 
-    /// Whether our side reads.
+    /// Whether our side reads. If not, part of a test is left out, which is told.
     pub fn reads(self) -> bool {
-        self != Kind::WritePipe
+        self.has(self != Kind::WritePipe, "is read")
     }
 
-    /// Whether our side writes.
+    /// Whether our side writes; as [`reads`](Self::reads).
     pub fn writes(self) -> bool {
-        self != Kind::ReadPipe
+        self.has(self != Kind::ReadPipe, "is written to")
+    }
+
+    /// Whether its peer can end one direction and go on with the other; as [`reads`](Self::reads).
+    pub fn half_closes(self) -> bool {
+        self.has(matches!(self, Kind::Tcp | Kind::Unix), "ends one direction alone")
+    }
+
+    /// Whether an impolite peer resets it; as [`reads`](Self::reads).
+    pub fn resets(self) -> bool {
+        self.has(matches!(self, Kind::Tcp | Kind::Tls), "is reset")
+    }
+
+    fn has(self, holds: bool, what: &str) -> bool {
+        if !holds {
+            eprintln!("  over {self:?} without what takes a connection that {what}");
+        }
+        holds
     }
 }
 
