@@ -177,7 +177,7 @@ impl Builder {
         });
         current::add(&inner);
         loops::enter(&inner.inbox);
-        let scratch = Scratch::new(self.poll_every.map_or(1, NonZeroU32::get));
+        let scratch = Scratch::new(&inner, self.poll_every.map_or(1, NonZeroU32::get));
         Ok(EventLoop::assemble(LoopRef { inner }, scratch, BusyPoll::new(self.busy_poll)))
     }
 }

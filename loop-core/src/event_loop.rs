@@ -156,7 +156,7 @@ impl EventLoop {
     }
 
     fn run(&mut self, root: &mut Option<Root<'_>>) -> Result<(), LoopError> {
-        self.scratch.begin_run();
+        self.scratch.begin_run(&self.lp.inner);
         loop {
             // Taken before the iteration would lose a stop that is asked for in it (B-LOOP-08).
             let limit = self.busy_poll.next_limit(self.scratch.ran);
@@ -187,7 +187,7 @@ impl EventLoop {
         // An abort by a destructor ends no part of this.
         let mut closing = Undeterred::default();
         task::drop_all(lp, &mut closing);
-        for entry in inner.ready.take() {
+        for entry in inner.ready.take(&mut self.scratch.batch) {
             closing.run(|| guard::guarded(lp, DESTRUCTOR, || entry.cancel()));
         }
         let mut timers = std::mem::replace(&mut *inner.timers.borrow_mut(), TimerHeap::new());

@@ -164,7 +164,7 @@ impl RunScope<'_> {
     /// [`LoopError::Select`] if waiting failed.
     pub fn run_once(&mut self, limit: Option<Duration>) -> Result<Turn, LoopError> {
         let EventLoop { lp, scratch, .. } = &mut *self.event_loop;
-        scratch.begin_run();
+        scratch.begin_run(&lp.inner);
         run_once(lp, scratch, &mut None, limit)?;
         Ok(if lp.inner.stopping.replace(false) { Turn::Stopped } else { Turn::Continue })
     }

@@ -99,6 +99,22 @@ impl IoTable {
         (entry.token == token).then_some(entry)
     }
 
+    /// Whom what a descriptor is ready for concerns, and how much of it, if that is a handler in an empty context.
+    #[inline(always)]
+    pub(crate) fn handler(
+        &self,
+        token: Token,
+        readiness: Readiness,
+    ) -> Option<(&Rc<dyn IoHandler>, Readiness)> {
+        match self.slots.get(token.index() as usize)? {
+            Some(Entry { token: of, wanted, kind: Kind::Handler(handler), .. }) if *of == token => {
+                let readiness = masked(readiness, *wanted);
+                (!readiness.is_empty()).then_some((handler, readiness))
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn insert(&mut self, token: Token, fd: RawFd, interest: Interest, kind: Kind) {
         let index = token.index() as usize;
         if index >= self.slots.len() {
@@ -188,6 +204,12 @@ impl IoTable {
         self.dirty.clear();
         self.slots.drain(..).flatten().map(|entry| (entry.token, entry)).collect()
     }
+}
+
+/// What is left of it where this is wanted.
+#[inline(always)]
+pub(crate) fn masked(readiness: Readiness, wanted: Option<Interest>) -> Readiness {
+    wanted.map_or(Readiness::NONE, |wanted| readiness.masked(wanted))
 }
 
 fn wanted_by(callbacks: &[Option<Callback>; 2]) -> Option<Interest> {

@@ -10,7 +10,7 @@ use crate::debug::Timing;
 use crate::error::LoopError;
 use crate::guard::{self, catch_panic};
 use crate::inner::DESCRIPTORS;
-use crate::io_table::Kind;
+use crate::io_table::{self, Kind};
 use crate::loop_ref::LoopRef;
 use crate::readers;
 use crate::ready::Ready;
@@ -183,31 +183,34 @@ pub(crate) fn run_events(
 /// context.
 #[inline(always)]
 fn run(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
-    let (handler, readiness) = {
-        let io = lp.inner.io.borrow();
-        let Some(entry) = io.get(token) else { return };
-        let readiness = entry.wanted.map_or(Readiness::NONE, |wanted| readiness.masked(wanted));
-        match &entry.kind {
-            _ if readiness.is_empty() => return,
-            Kind::Handler(handler) if lp.inner.is_undisturbed() => (handler.clone(), readiness),
-            _ => {
-                drop(io);
-                return run_other(lp, token, readiness, buffer);
-            }
+    if lp.inner.is_undisturbed() {
+        // Borrowed for writing, which is a comparison and a store where reading counts the readers.
+        let io = lp.inner.io.borrow_mut();
+        if let Some((handler, readiness)) = io.handler(token, readiness) {
+            let handler = handler.clone();
+            drop(io);
+            return handler.ready(readiness, buffer);
         }
-    };
-    handler.ready(readiness, buffer);
+    }
+    run_other(lp, token, readiness, buffer);
 }
 
-/// Calls an owner of another kind than the usual one, or one that is observed.
+/// Calls an owner of another kind than the usual one, or one that is observed, unless it is gone.
 #[inline(never)]
 fn run_other(lp: &LoopRef, token: Token, readiness: Readiness, buffer: &mut Vec<u8>) {
-    let owner = match lp.inner.io.borrow().get(token).map(|entry| &entry.kind) {
-        Some(Kind::Handler(handler)) => Some((Snapshot::default(), handler.clone())),
-        Some(Kind::HandlerIn(context, handler)) => {
-            Some((Snapshot::clone(context), handler.clone()))
+    let (owner, readiness) = {
+        let io = lp.inner.io.borrow();
+        let Some(entry) = io.get(token) else { return };
+        let readiness = io_table::masked(readiness, entry.wanted);
+        if readiness.is_empty() {
+            return;
         }
-        Some(Kind::Callbacks(_)) | None => None,
+        let owner = match &entry.kind {
+            Kind::Handler(handler) => Some((Snapshot::default(), handler.clone())),
+            Kind::HandlerIn(context, handler) => Some((Snapshot::clone(context), handler.clone())),
+            Kind::Callbacks(_) => None,
+        };
+        (owner, readiness)
     };
     let Some((context, handler)) = owner else {
         return readers::run_callbacks(lp, token, readiness);

@@ -1,6 +1,6 @@
 //! The ready queue: what runs next, in one order.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem;
 
 use loop_handle::{Handle, ThreadsafeHandle};
@@ -37,34 +37,47 @@ impl Ready {
 
 /// First in, first out (B-LOOP-01), in batches (B-LOOP-02).
 ///
-/// Both vectors keep their memory, so a steady state allocates nothing. The batch stays here while it
-/// runs: whatever unwinds out of a run leaves the rest of it in its place (B-LOOP-19).
+/// This vector and that of the batch keep their memory, so a steady state allocates nothing.
 #[derive(Default)]
 pub(crate) struct ReadyQueue {
     /// What will be the next batch, in order.
     incoming: RefCell<Vec<Ready>>,
-    /// What is left of the present batch, in reverse: the next one is the last.
-    batch: RefCell<Vec<Ready>>,
+    /// How many are left of the present batch.
+    left: Cell<usize>,
 }
+
+/// What is left of the present batch, in reverse: the next one is the last. It lies with the loop's owner, who
+/// alone runs it, so that the next one is had without a borrow; whatever unwinds out of a run leaves the rest of
+/// it in its place (B-LOOP-19).
+#[derive(Default)]
+pub(crate) struct Batch(Vec<Ready>);
 
 impl ReadyQueue {
     #[inline]
     pub(crate) fn push(&self, entry: Ready) {
-        self.incoming.borrow_mut().push(entry);
+        self.push_with(|| entry);
     }
 
-    /// Pushes a handle. [`Vec::push`] would put the entry together on the stack and copy it from there
-    /// in larger pieces than it was written in, which stalls most processors; an iterator is only
-    /// asked for the entry once there is room for it.
     #[inline]
     pub(crate) fn push_handle(&self, handle: Handle) {
-        self.incoming.borrow_mut().extend(Some(handle).into_iter().map(Ready::Handle));
+        self.push_with(|| Ready::Handle(handle));
     }
 
-    /// As [`push_handle`](Self::push_handle).
     #[inline(always)]
     pub(crate) fn push_task(&self, key: TaskKey) {
-        self.incoming.borrow_mut().extend(Some(key).into_iter().map(Ready::Task));
+        self.push_with(|| Ready::Task(key));
+    }
+
+    /// Where there is room nothing can unwind, so the entry is made in its place. Else it would be put together
+    /// on the stack and copied from there in larger pieces than it was written in, which stalls most processors.
+    #[inline(always)]
+    fn push_with(&self, entry: impl FnOnce() -> Ready) {
+        let mut incoming = self.incoming.borrow_mut();
+        if incoming.len() < incoming.capacity() {
+            incoming.push(entry());
+        } else {
+            grow(&mut incoming, entry);
+        }
     }
 
     #[inline]
@@ -73,39 +86,48 @@ impl ReadyQueue {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.incoming.borrow().len() + self.batch.borrow().len()
+        self.incoming.borrow().len() + self.left.get()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.incoming.borrow().is_empty() && self.batch.borrow().is_empty()
+        self.left.get() == 0 && self.incoming.borrow().is_empty()
     }
 
     /// Fixes the batch: all that is queued now, behind what an unwound run has left. How many that is.
     #[inline(always)]
-    pub(crate) fn begin_batch(&self) -> usize {
+    pub(crate) fn begin(&self, Batch(batch): &mut Batch) -> usize {
         let mut incoming = self.incoming.borrow_mut();
-        let mut batch = self.batch.borrow_mut();
         if incoming.len() > 1 {
             incoming.reverse();
         }
         if !batch.is_empty() {
-            incoming.append(&mut batch);
+            incoming.append(batch);
         }
-        mem::swap(&mut *incoming, &mut *batch);
+        mem::swap(&mut *incoming, batch);
+        self.left.set(batch.len());
         batch.len()
     }
 
     /// The next of the batch.
-    #[inline]
-    pub(crate) fn next_of_batch(&self) -> Option<Ready> {
-        self.batch.borrow_mut().pop()
+    #[inline(always)]
+    pub(crate) fn next_of(&self, Batch(batch): &mut Batch) -> Option<Ready> {
+        let next = batch.pop()?;
+        self.left.set(batch.len());
+        Some(next)
     }
 
     /// Takes everything in order, for closing.
-    pub(crate) fn take(&self) -> Vec<Ready> {
-        self.begin_batch();
-        let mut entries = self.batch.take();
+    pub(crate) fn take(&self, batch: &mut Batch) -> Vec<Ready> {
+        self.begin(batch);
+        self.left.set(0);
+        let mut entries = mem::take(&mut batch.0);
         entries.reverse();
         entries
     }
+}
+
+#[cold]
+#[inline(never)]
+fn grow(incoming: &mut Vec<Ready>, entry: impl FnOnce() -> Ready) {
+    incoming.push(entry());
 }

@@ -19,10 +19,10 @@ use crate::debug;
 use crate::error::LoopError;
 use crate::guard;
 use crate::inbox::Message;
-use crate::inner::{DESCRIPTORS, TIMERS, TimerItem};
+use crate::inner::{DESCRIPTORS, Inner, TIMERS, TimerItem};
 use crate::loop_ref::LoopRef;
 use crate::readiness;
-use crate::ready::Ready;
+use crate::ready::{Batch, Ready};
 use crate::signals;
 use crate::sim::{self, Deadlock};
 use crate::task::{self, Lent, Root, TaskWaker};
@@ -32,9 +32,9 @@ use crate::watchdog::Beat;
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Memory that the loop's owner lends to each iteration.
-#[derive(Default)]
 pub(crate) struct Scratch {
     events: Events,
+    pub(crate) batch: Batch,
     /// For handlers to read into; see [`IoHandler::ready`](crate::IoHandler::ready).
     buffer: Vec<u8>,
     /// Whether the selector's waker was parked for a host's wait: the next `select` has to un-park it.
@@ -42,21 +42,29 @@ pub(crate) struct Scratch {
     /// Whether the last iteration had anything to run.
     pub(crate) ran: bool,
     /// Lent to each task's step, so that a task whose waker is never kept costs none. Nobody holds it.
-    waker: Option<TaskWaker>,
+    waker: TaskWaker,
     /// With callbacks ready, only each n-th iteration asks the selector.
     pub(crate) poll_every: u32,
 }
 
 impl Scratch {
-    pub(crate) fn new(poll_every: u32) -> Self {
-        Scratch { poll_every, ..Scratch::default() }
+    pub(crate) fn new(inner: &Inner, poll_every: u32) -> Self {
+        Scratch {
+            events: Events::new(),
+            batch: Batch::default(),
+            buffer: Vec::new(),
+            parked: false,
+            ran: false,
+            waker: TaskWaker::to_lend(inner),
+            poll_every,
+        }
     }
 
     /// Comes before the first iteration of a run.
-    pub(crate) fn begin_run(&mut self) {
+    pub(crate) fn begin_run(&mut self, inner: &Inner) {
         // Somebody keeps it if a root future panicked, which unwinds past the step's end.
-        if self.waker.as_ref().is_some_and(TaskWaker::is_kept) {
-            self.waker = None;
+        if self.waker.is_kept() {
+            self.waker = TaskWaker::to_lend(inner);
         }
     }
 }
@@ -226,12 +234,12 @@ fn collect_timers(lp: &LoopRef) {
 #[inline(always)]
 fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
     let ready = &lp.inner.ready;
-    let Scratch { events, buffer, waker, ran, .. } = scratch;
+    let Scratch { events, batch, buffer, waker, ran, .. } = scratch;
     let mut lent = Lent::new(&lp.inner, root, waker);
-    let count = ready.begin_batch();
+    let count = ready.begin(batch);
     *ran = count > 0;
     let mut callbacks = 0;
-    while let Some(entry) = ready.next_of_batch() {
+    while let Some(entry) = ready.next_of(batch) {
         match entry {
             Ready::Task(key) => {
                 task::step(lp, key, &mut lent);

@@ -5,7 +5,7 @@ mod common;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context as PollContext, Poll, Waker};
 use std::time::Duration;
@@ -304,6 +304,34 @@ fn a_hook_that_ends_before_the_body_cancels_the_task() {
     let error =
         event_loop.run_until_complete(async { spawn(async {}).await.unwrap_err() }).unwrap();
     assert!(error.is_cancelled() && error.to_string().contains("spawn hook"), "{error}");
+}
+
+#[test]
+fn a_body_that_panics_in_a_hooks_future_has_failed_and_one_whose_destructor_does_has_not() {
+    struct Plain;
+    impl SpawnHook for Plain {}
+    struct Bomb;
+    impl Future for Bomb {
+        type Output = u8;
+        fn poll(self: Pin<&mut Self>, _: &mut PollContext<'_>) -> Poll<u8> {
+            Poll::Ready(7)
+        }
+    }
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("bomb");
+        }
+    }
+    let mut event_loop = EventLoop::new().unwrap();
+    let reports = reports(&event_loop);
+    event_loop.set_spawn_hook(Some(Rc::new(Plain)));
+    let fails = event_loop.spawn(async { panic!("body") });
+    let succeeds = event_loop.spawn(Bomb);
+    let (failed, succeeded) =
+        event_loop.run_until_complete(async { (fails.await.map(|()| 0), succeeds.await) }).unwrap();
+    assert!(failed.unwrap_err().to_string().contains("body"));
+    assert_eq!(succeeded.unwrap(), 7);
+    assert_eq!(reports.take(), ["a destructor failed: panic \"bomb\""]);
 }
 
 #[test]

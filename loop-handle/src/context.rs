@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::mem;
 use std::rc::Rc;
 
 use crate::values::{self, Entered, Shared, Values};
@@ -63,17 +64,22 @@ impl Snapshot {
 
     /// Runs `f` with these values and keeps what it writes for the next run: how a task's steps see
     /// each other's writes and nobody else does. If `f` panics, the snapshot is left empty.
-    #[inline]
+    #[inline(always)]
     pub fn run_keeping<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        // One call of `f`, so that it is inlined.
-        let entered = Entered::discarding(std::mem::take(&mut self.0));
-        let result = f();
-        if entered.is_to_leave() {
+        if !values::is_trivial(&self.0) {
+            let _entered = Entered::discarding(mem::take(&mut self.0));
+            let result = f();
             self.0 = values::current();
-            drop(entered);
+            return result;
+        }
+        let forget = values::Forget;
+        let result = f();
+        if values::is_active() {
+            self.0 = values::current();
+            drop(forget);
         } else {
-            // There is nothing in it, and dropping it is a call.
-            std::mem::forget(entered);
+            // It would look once more.
+            mem::forget(forget);
         }
         result
     }

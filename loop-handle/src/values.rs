@@ -198,12 +198,6 @@ impl Entered {
         Entered(Some(previous))
     }
 
-    /// Whether anything was entered, or is current now.
-    #[inline]
-    pub(crate) fn is_to_leave(&self) -> bool {
-        self.0.is_some() || is_active()
-    }
-
     /// Restores what was current.
     #[inline(never)]
     fn leave(&mut self) {
@@ -222,7 +216,7 @@ impl Entered {
 impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
-        if self.is_to_leave() {
+        if self.0.is_some() || is_active() {
             self.leave();
         }
     }

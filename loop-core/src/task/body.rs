@@ -12,8 +12,8 @@ use pin_project_lite::pin_project;
 
 use super::gear::Ended;
 use super::hook::TaskBody;
-use super::join::Join;
-use super::step::{Advance, Beside};
+use super::join::{self, AnyJoin};
+use super::step::{Advance, Beside, Outlet};
 
 /// A future without its type.
 pub(crate) trait Body {
@@ -66,11 +66,9 @@ impl<F: Future + 'static> Body for Filled<F> {
             let Some(future) = this.future.as_mut().as_pin_mut() else {
                 return Poll::Ready(Ended::Quietly);
             };
+            // The one place where it is polled, so that it is inlined.
             let value = ready!(future.poll(cx));
-            // While the future is still there.
-            beside.inner.tasks.borrow().leave(beside.key, value);
-            this.future.set(None);
-            Poll::Ready(Ended::Quietly)
+            Poll::Ready(finish(this.future, value, beside))
         }));
         caught.unwrap_or_else(|payload| beside.keep(payload))
     }
@@ -90,29 +88,54 @@ impl<F: Future + 'static> Body for Filled<F> {
     }
 }
 
+/// Leaves what a future has returned, while it is still there, and then drops it.
+#[inline(never)]
+fn finish<F>(mut future: Pin<&mut Option<F>>, value: F::Output, beside: &Beside<'_, '_>) -> Ended
+where
+    F: Future + 'static,
+{
+    match beside.outlet {
+        Outlet::Stepped(inner) => inner.tasks.borrow().leave(beside.key, value),
+        Outlet::Hooked(join) => {
+            join::leave(join, value);
+            // It goes with the hook's future.
+            return Ended::Left;
+        }
+    }
+    future.set(None);
+    Ended::Quietly
+}
+
 pin_project! {
     /// What a spawn hook is given to wrap: a user's future that leaves its output itself.
-    pub(crate) struct Leaving<F: Future> {
+    pub(crate) struct Leaving<F> {
         #[pin]
-        future: F,
-        join: Option<Rc<Join<F::Output>>>,
+        body: Filled<F>,
+        join: Option<Rc<dyn AnyJoin>>,
     }
 }
 
-impl<F: Future> Leaving<F> {
-    pub(crate) fn new(future: F, join: Rc<Join<F::Output>>) -> Self {
-        Leaving { future, join: Some(join) }
+impl<F> Leaving<F> {
+    pub(crate) fn new(future: F, join: Rc<dyn AnyJoin>) -> Self {
+        Leaving { body: Fresh::new(future).into_body(), join: Some(join) }
     }
 }
 
-impl<F: Future> Future for Leaving<F> {
+impl<F: Future + 'static> Future for Leaving<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         if let Some(join) = &*this.join {
-            let value = ready!(this.future.poll(cx));
-            join.leave(value);
+            let panic = {
+                let mut root = None;
+                let mut beside = Beside::new(Outlet::Hooked(&**join), &mut root);
+                ready!(Body::poll(this.body, cx, &mut beside));
+                beside.take_panic()
+            };
+            if let Some(payload) = panic {
+                panic::resume_unwind(payload);
+            }
             *this.join = None;
         }
         Poll::Ready(())

@@ -9,7 +9,7 @@ use slab::Slab;
 
 use super::body::{AnyBody, SpareBodies};
 use super::gear::Gear;
-use super::join::{AnyJoin, Join, SpareJoins};
+use super::join::{self, AnyJoin, SpareJoins};
 use super::state::{GEARED, QUEUED, RUNNING};
 use super::waker::TaskWaker;
 use crate::cancel::SharedTree;
@@ -117,9 +117,8 @@ impl TaskTable {
     /// The body of a task leaves its output.
     #[inline(always)]
     pub(super) fn leave<T: 'static>(&self, key: TaskKey, value: T) {
-        let join = self.get(key).map(|entry| entry.join.as_any());
-        let join = join.and_then(|join| join.downcast_ref::<Join<T>>());
-        join.expect("a task has one output, and leaves the table after it").leave(value);
+        let entry = self.get(key).expect("a task leaves the table after its output");
+        join::leave(&*entry.join, value);
     }
 
     /// Begins a step: the state that it ends, and the body. The task is RUNNING from here on.

@@ -48,13 +48,14 @@ pub(super) fn step_plainly(
     lent: &mut Lent<'_, '_>,
 ) -> (Polled, Snapshot) {
     let mut values = Snapshot::default();
-    let waker = lent.waker.get_or_insert_with(|| new_waker(lent.beside.inner, key)).aim(key);
+    let waker = lent.waker.aim(key);
     let polled = step_with(waker, &mut values, body, key, &mut lent.beside);
     (polled, values)
 }
 
 /// A step with gear.
 pub(super) fn step_geared(
+    inner: &Inner,
     body: &mut AnyBody,
     gear: &mut Gear,
     key: TaskKey,
@@ -62,24 +63,22 @@ pub(super) fn step_geared(
 ) -> Polled {
     let waker = match &gear.waker {
         Some(own) => own,
-        None => lent.waker.get_or_insert_with(|| new_waker(lent.beside.inner, key)).aim(key),
+        None => lent.waker.aim(key),
     };
     let polled = step_with(waker, &mut gear.values, body, key, &mut lent.beside);
     if gear.waker.is_none() {
-        gear.waker = kept(lent);
+        gear.waker = kept(inner, lent);
     }
     polled
 }
 
-/// Whether somebody has kept the waker that is lent: then it is to stay with the task.
-#[inline(always)]
-pub(super) fn is_kept(lent: &Lent<'_, '_>) -> bool {
-    lent.waker.as_ref().is_some_and(TaskWaker::is_kept)
-}
-
-/// The same, taken.
-pub(super) fn kept(lent: &mut Lent<'_, '_>) -> Option<Waker> {
-    if is_kept(lent) { lent.waker.take().map(TaskWaker::into_waker) } else { None }
+/// The waker that is lent, if somebody has kept it: then it is to stay with the task, and another one is lent.
+pub(super) fn kept(inner: &Inner, lent: &mut Lent<'_, '_>) -> Option<Waker> {
+    if !lent.waker.is_kept() {
+        return None;
+    }
+    let kept = std::mem::replace(lent.waker, TaskWaker::to_lend(inner));
+    Some(kept.into_waker())
 }
 
 /// Polls with the task current and in its context.
@@ -96,9 +95,4 @@ fn step_with(
     let mut context = Context::from_waker(waker);
     let polled = values.run_keeping(|| body.as_mut().poll(&mut context, beside));
     (polled, running.leave())
-}
-
-#[cold]
-fn new_waker(inner: &Inner, key: TaskKey) -> TaskWaker {
-    TaskWaker::new(inner.inbox.clone(), key)
 }

@@ -173,6 +173,13 @@ pub(crate) trait AnyJoin {
     fn end(self: Rc<Self>, lp: &LoopRef, error: Option<TaskError>);
 }
 
+/// The body of a task leaves its output.
+#[inline(always)]
+pub(super) fn leave<T: 'static>(join: &dyn AnyJoin, value: T) {
+    let join = join.as_any().downcast_ref::<Join<T>>();
+    join.expect("a task has one output").leave(value);
+}
+
 enum Outcome<T> {
     Pending,
     Value(T),
@@ -193,7 +200,7 @@ impl<T> Join<T> {
 
     /// The body leaves its output. There was none before.
     #[inline]
-    pub(crate) fn leave(&self, value: T) {
+    fn leave(&self, value: T) {
         self.outcome.set(Outcome::Value(value));
         self.header.set(LEFT);
     }

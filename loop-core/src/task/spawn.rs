@@ -12,6 +12,7 @@ use super::running;
 use super::state::{QUEUED, ROOT, UNHANDLED};
 use super::step::{Lent, step};
 use super::task_ref::{TaskRef, find};
+use super::waker::TaskWaker;
 use crate::cancel;
 use crate::current;
 use crate::error::TaskError;
@@ -83,10 +84,11 @@ impl LoopRef {
 
     /// The step inside which this one is may be at the waker that the loop lends.
     fn start_eagerly(&self, key: TaskKey) {
-        let mut waker = self.inner.spare_waker.take();
+        let spare = self.inner.spare_waker.take();
+        let mut waker = spare.unwrap_or_else(|| TaskWaker::to_lend(&self.inner));
         let _outer = running::Outer::leave();
         step(self, key, &mut Lent::new(&self.inner, &mut None, &mut waker));
-        self.inner.spare_waker.set(waker);
+        self.inner.spare_waker.set(Some(waker));
     }
 
     /// Whether this is the loop that runs on this thread.

@@ -10,6 +10,7 @@ use loop_handle::Snapshot;
 use super::body::AnyBody;
 use super::cell::{Entry, TaskKey};
 use super::gear::{self, Ended, Gear, Polled};
+use super::join::AnyJoin;
 use super::running::Running;
 use super::state::{ATTEND, GEARED, QUEUED, ROOT, RUNNING, WOKEN};
 use super::task_ref::{TaskRef, find, report_pending};
@@ -31,14 +32,23 @@ pub(crate) struct Root<'a> {
 
 /// What a loop lends to each of its tasks' steps.
 pub(crate) struct Lent<'a, 'r> {
-    /// A waker for tasks that have none of their own. Nobody holds it.
-    pub(crate) waker: &'a mut Option<TaskWaker>,
+    /// For tasks that have none of their own. Nobody holds it.
+    pub(crate) waker: &'a mut TaskWaker,
     pub(crate) beside: Beside<'a, 'r>,
+}
+
+/// Where a body leaves its output.
+#[derive(Clone, Copy)]
+pub(crate) enum Outlet<'a> {
+    /// With the task whose step it is.
+    Stepped(&'a Inner),
+    /// With this one, whose body a spawn hook's future polls.
+    Hooked(&'a dyn AnyJoin),
 }
 
 /// What a body is told beside its waker.
 pub(crate) struct Beside<'a, 'r> {
-    pub(crate) inner: &'a Inner,
+    pub(crate) outlet: Outlet<'a>,
     /// The task whose step it is.
     pub(crate) key: TaskKey,
     /// The future of the run, if the run has one.
@@ -51,18 +61,27 @@ impl<'a, 'r> Lent<'a, 'r> {
     pub(crate) fn new(
         inner: &'a Inner,
         root: &'a mut Option<Root<'r>>,
-        waker: &'a mut Option<TaskWaker>,
+        waker: &'a mut TaskWaker,
     ) -> Lent<'a, 'r> {
-        Lent { waker, beside: Beside { inner, key: TaskKey::NONE, root, panic: None } }
+        Lent { waker, beside: Beside::new(Outlet::Stepped(inner), root) }
     }
 }
 
-impl Beside<'_, '_> {
+impl<'a, 'r> Beside<'a, 'r> {
+    pub(super) fn new(outlet: Outlet<'a>, root: &'a mut Option<Root<'r>>) -> Self {
+        Beside { outlet, key: TaskKey::NONE, root, panic: None }
+    }
+
     /// The body has panicked.
     #[cold]
     pub(super) fn keep(&mut self, payload: Box<dyn Any + Send>) -> Poll<Ended> {
         self.panic = Some(payload);
         Poll::Ready(Ended::Panicked)
+    }
+
+    /// What it has [kept](Self::keep).
+    pub(super) fn take_panic(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.panic.take()
     }
 }
 
@@ -76,11 +95,11 @@ pub(crate) enum Advance<'a, 'b> {
 pub(crate) fn schedule(inner: &Inner, key: TaskKey) {
     let mut tasks = inner.tasks.borrow_mut();
     let Some(entry) = tasks.get_mut(key) else { return };
-    if entry.state & RUNNING != 0 {
-        entry.state |= WOKEN;
-    } else if entry.state & QUEUED == 0 {
+    if entry.state & (RUNNING | QUEUED) == 0 {
         entry.state |= QUEUED;
         inner.ready.push_task(key);
+    } else if entry.state & RUNNING != 0 {
+        entry.state |= WOKEN;
     }
 }
 
@@ -140,12 +159,12 @@ fn deliver_or_poll(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
         return step_specially(lp, key, state, body, lent);
     }
     let (polled, values) = gear::step_plainly(&mut body, key, lent);
-    if values.is_empty() && !gear::is_kept(lent) {
+    if values.is_empty() && !lent.waker.is_kept() {
         // There is nothing in it, and dropping it is a look.
         std::mem::forget(values);
         conclude(lp, key, body, lent, polled);
     } else {
-        let gear = Gear { waker: gear::kept(lent), values };
+        let gear = Gear { waker: gear::kept(&lp.inner, lent), values };
         conclude_geared(lp, key, body, gear, lent, polled);
     }
 }
@@ -162,7 +181,7 @@ fn step_specially(
     let inner = &*lp.inner;
     let mut gear = inner.tasks.borrow_mut().take_gear(key);
     if state & ATTEND == 0 {
-        let polled = gear::step_geared(&mut body, &mut gear, key, lent);
+        let polled = gear::step_geared(inner, &mut body, &mut gear, key, lent);
         return conclude_geared(lp, key, body, gear, lent, polled);
     }
     let asked = find(inner, key).map(|task| task.join.header().take_asked());
@@ -184,7 +203,7 @@ fn take_turn(
     if let Turn::Cancel(reason) = turn {
         return end(lp, key, body, gear.values, lent, Ended::Left, Some(reason));
     }
-    let polled = gear::step_geared(&mut body, &mut gear, key, lent);
+    let polled = gear::step_geared(inner, &mut body, &mut gear, key, lent);
     if let (Turn::Watch, (Poll::Pending, woken)) = (turn, polled) {
         cancel::end_step(inner, key, woken || has(inner, key, WOKEN));
     }
@@ -246,7 +265,8 @@ fn suspend(inner: &Inner, key: TaskKey, body: AnyBody, woken: bool) {
     let Some(entry) = tasks.stepping(key) else {
         unreachable!("a task leaves the table only at the end of its own step")
     };
-    entry.body = Some(body);
+    // There was none meanwhile, and dropping that is a look.
+    std::mem::forget(entry.body.replace(body));
     if entry.state == RUNNING && !woken {
         entry.state = 0;
         return;
@@ -271,7 +291,7 @@ fn end(
     ended: Ended,
     mut cancelled: Option<Option<Arc<str>>>,
 ) {
-    let payload = if ended == Ended::Panicked { lent.beside.panic.take() } else { None };
+    let payload = if ended == Ended::Panicked { lent.beside.take_panic() } else { None };
     let (panicked, abort, destructor) = match payload {
         Some(payload) if !body.has_ended() => {
             let abort = payload.downcast_ref::<LoopAbort>().copied();

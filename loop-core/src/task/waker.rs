@@ -1,8 +1,8 @@
 //! Task wakers: waking is scheduling.
 
 use std::ptr;
-use std::sync::atomic::{self, AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{self, AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::task::{RawWakerVTable, Wake, Waker};
 
 use super::cell::TaskKey;
@@ -68,13 +68,13 @@ impl RemoteWake {
     }
 }
 
-/// The vtable of these wakers.
-static VTABLE: OnceLock<&'static RawWakerVTable> = OnceLock::new();
+/// The vtable of these wakers, once there is one. It is compared and never followed.
+static VTABLE: AtomicPtr<RawWakerVTable> = AtomicPtr::new(ptr::null_mut());
 
 /// Whether this is a task's waker. `false` may also be for want of knowing.
 #[inline]
 pub(super) fn is_ours(waker: &Waker) -> bool {
-    VTABLE.get().is_some_and(|vtable| ptr::eq(*vtable, waker.vtable()))
+    ptr::eq(VTABLE.load(Ordering::Relaxed), waker.vtable())
 }
 
 /// A waker to be lent, and a second reference to what it points to, to see whether anybody else holds one.
@@ -91,8 +91,13 @@ impl TaskWaker {
             inbox,
         });
         let waker = Waker::from(target.clone());
-        VTABLE.get_or_init(|| waker.vtable());
+        VTABLE.store(ptr::from_ref(waker.vtable()).cast_mut(), Ordering::Relaxed);
         TaskWaker { waker, target }
+    }
+
+    /// One that is no task's yet.
+    pub(crate) fn to_lend(inner: &Inner) -> Self {
+        Self::new(inner.inbox.clone(), TaskKey::NONE)
     }
 
     /// Whether somebody keeps a clone. If nobody does, nobody can make one meanwhile.

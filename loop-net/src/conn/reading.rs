@@ -32,7 +32,7 @@ impl Conn {
         }
     }
 
-    /// There is something to read.
+    /// There is something to read. Each way is given the connection, so that none has to be returned from.
     #[inline(always)]
     pub(super) fn read(self: Rc<Self>, buffer: &mut Vec<u8>) {
         if self.state().reads_plainly() {
@@ -49,10 +49,12 @@ impl Conn {
         if buffer.len() < READ_SIZE {
             grow(buffer);
         }
-        match self.socket.recv(&mut buffer[..SHARE]) {
-            Ok(SHARE) => self.receive_rest(buffer, |data| self.deliver(data)),
-            Ok(count @ 1..) => self.deliver(&buffer[..count]),
-            Ok(_) => self.peer_ended(),
+        let Some(share) = buffer.first_chunk_mut::<SHARE>() else { unreachable!("it has grown") };
+        match self.socket.recv(share) {
+            // One comparison, and the slice needs none.
+            Ok(count @ 1..SHARE) => self.deliver(&share[..count]),
+            Ok(0) => self.peer_ended(),
+            Ok(_) => self.receive_rest(buffer, |data| self.deliver(data)),
             Err(error) => self.read_failed(error),
         }
     }
@@ -133,7 +135,7 @@ impl Conn {
     }
 
     #[inline(never)]
-    fn read_specially(&self) {
+    fn read_specially(self: Rc<Self>) {
         if self.state().has_own_buffer() {
             self.read_into_own();
         } else {

@@ -19,13 +19,13 @@ impl AsyncRead for StreamReader {
         cx: &mut Context<'_>,
         into: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_read_into(cx, into).map_err(Into::into)
+        self.get_mut().poll_read_into(cx, into)
     }
 }
 
 impl AsyncBufRead for StreamReader {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
-        self.get_mut().poll_show(cx).map_err(Into::into)
+        self.get_mut().poll_show(cx)
     }
 
     fn consume(self: Pin<&mut Self>, count: usize) {

@@ -83,7 +83,7 @@ impl StreamReader {
         poll_fn(move |cx| {
             let len = match max {
                 0 => return Poll::Ready(Ok(Vec::new())),
-                _ => ready!(self.poll_some(cx))?,
+                _ => ready!(self.poll_some(cx)).map_err(ReadError::Io)?,
             };
             Poll::Ready(Ok(self.take(max.min(len))))
         })
@@ -95,7 +95,7 @@ impl StreamReader {
     /// # Errors
     /// [`ReadError::Io`] once the connection has failed.
     pub fn read_into(&mut self, into: &mut [u8]) -> impl Future<Output = Result<usize, ReadError>> {
-        poll_fn(move |cx| self.poll_read_into(cx, into))
+        poll_fn(move |cx| self.poll_read_into(cx, into).map_err(ReadError::Io))
     }
 
     /// Everything up to the end of the stream, however much (B-STR-02).
@@ -196,7 +196,7 @@ impl StreamReader {
                 let partial = self.take(len);
                 return Poll::Ready(Err(ReadError::Incomplete { partial, expected: None }));
             }
-            ready!(self.poll_fill(cx, len + 1))?;
+            ready!(self.poll_fill(cx, len + 1)).map_err(ReadError::Io)?;
         }
     }
 
@@ -259,7 +259,7 @@ impl StreamReader {
 
     /// Waits until `count` bytes are buffered or the stream has ended; how many there are.
     async fn fill(&mut self, count: usize) -> Result<usize, ReadError> {
-        poll_fn(|cx| self.poll_fill(cx, count)).await
+        poll_fn(|cx| self.poll_fill(cx, count)).await.map_err(ReadError::Io)
     }
 
     /// Whoever was shown bytes and has not consumed them reads them again.
@@ -272,7 +272,7 @@ impl StreamReader {
     }
 
     /// Shows what is there without taking it; nothing at the end of the stream.
-    pub(crate) fn poll_show(&mut self, cx: &mut Context<'_>) -> Poll<Result<&[u8], ReadError>> {
+    pub(crate) fn poll_show(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         if self.shown.is_empty() {
             ready!(self.poll_some(cx))?;
             // What was shown is empty, and its memory serves again.
@@ -294,7 +294,7 @@ impl StreamReader {
         &mut self,
         cx: &mut Context<'_>,
         into: &mut [u8],
-    ) -> Poll<Result<usize, ReadError>> {
+    ) -> Poll<io::Result<usize>> {
         self.poll_take(cx, into.len(), |bytes| into[..bytes.len()].copy_from_slice(bytes))
     }
 
@@ -305,13 +305,13 @@ impl StreamReader {
         &mut self,
         cx: &mut Context<'_>,
         max: usize,
-        mut copy: impl FnMut(&[u8]),
-    ) -> Poll<Result<usize, ReadError>> {
+        copy: impl FnOnce(&[u8]),
+    ) -> Poll<io::Result<usize>> {
         if max == 0 {
             return Poll::Ready(Ok(0));
         }
         if self.stream.is_plain() {
-            let count = self.stream.buffer.borrow_mut().copy_out(max, &mut copy);
+            let count = self.stream.buffer.borrow_mut().copy_out(max, copy);
             if count > 0 {
                 return Poll::Ready(Ok(count));
             }
@@ -326,7 +326,7 @@ impl StreamReader {
 
     /// Waits until something is buffered or the stream has ended; how many bytes there are.
     #[inline]
-    fn poll_some(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ReadError>> {
+    fn poll_some(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.stream.is_plain() {
             let len = self.stream.buffer.borrow().len();
             if len > 0 {
@@ -339,11 +339,11 @@ impl StreamReader {
     }
 
     #[inline(never)]
-    fn poll_fill(&mut self, cx: &mut Context<'_>, count: usize) -> Poll<Result<usize, ReadError>> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, count: usize) -> Poll<io::Result<usize>> {
         self.give_back();
         let stream = &self.stream;
         if let Some(error) = stream.failure() {
-            return Poll::Ready(Err(ReadError::Io(error)));
+            return Poll::Ready(Err(error));
         }
         let len = stream.buffer.borrow().len();
         if len >= count || stream.flags.has(EOF) {

@@ -23,7 +23,7 @@ impl AsyncRead for StreamReader {
 
 impl AsyncBufRead for StreamReader {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
-        self.get_mut().poll_show(cx).map_err(Into::into)
+        self.get_mut().poll_show(cx)
     }
 
     fn consume(self: Pin<&mut Self>, count: usize) {

@@ -58,9 +58,9 @@ impl StreamWriter {
     /// # Errors
     /// What the connection was lost by (B-STR-17).
     pub fn drain(&self) -> impl Future<Output = io::Result<()>> {
-        let stream = &self.stream;
         let mut yielded = false;
         poll_fn(move |cx| {
+            let stream = &self.stream;
             if !stream.flags.has(LOST | FULL) && !self.is_closing() {
                 return Poll::Ready(Ok(()));
             }
