@@ -113,9 +113,10 @@
 ///
 /// ## What differs
 ///
-/// - An exception that nobody awaits is an `Err` or a panic here. A panic ends its task, not the loop; unread
-///   it is reported, as Python's "exception was never retrieved" is, but when the handle goes, not when the
-///   garbage collector comes.
+/// - An exception is an `Err` or a panic here. A panic ends its task, not the loop; unread it is reported, as
+///   Python's "exception was never retrieved" is, but when the handle goes, not when the garbage collector
+///   comes. An `Err` is a value like others: a task that is to report it is told by
+///   [`report_errors`](crate::Task::report_errors).
 /// - Dropping a [`Task`](crate::Task) that was awaited passes the caller's end on to it; one that nobody has
 ///   awaited runs on.
 /// - [`LoopRef`](crate::LoopRef) cannot leave its thread, so "called from the wrong thread" is an error of the
@@ -150,6 +151,7 @@ pub mod asyncio {}
 /// | `mpsc`, `oneshot` across threads | theirs: any channel that wakes wakers works here |
 /// | `task_local!` | [`ContextVar`](crate::ContextVar) |
 /// | `AsyncFd`, `TcpStream`, `process` | in loop-net |
+/// | `signal::ctrl_c` | [`interrupted`](crate::interrupted) |
 /// | `signal::unix` | [`LoopRef::add_signal_handler`](crate::LoopRef::add_signal_handler) |
 /// | console, task dumps, metrics | [`LoopRef::dump`](crate::LoopRef::dump), [`LoopRef::statistics`](crate::LoopRef::statistics), on stable |
 ///

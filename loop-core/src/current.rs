@@ -49,6 +49,12 @@ pub(crate) fn runs(id: u64) -> bool {
     RUNNING_ID.get() == id
 }
 
+/// The number of the loop that runs on this thread; 0 for none, which is no loop's.
+#[inline]
+pub(crate) fn running_id() -> u64 {
+    RUNNING_ID.get()
+}
+
 /// Does something to the loop with this id, if that is the one which runs on this thread: the quick form
 /// of [`find`]. `f` calls no user code.
 #[inline]

@@ -14,9 +14,9 @@ use loop_timer::{TimerHeap, TimerKey};
 
 use crate::awaited::{Awaited, Listing};
 use crate::clock::saturating_add;
-use crate::inner::TimerItem;
 use crate::introspect::WaitsFor;
 use crate::loop_ref::LoopRef;
+use crate::sleep::waking_timer;
 use crate::waiters::Waiters;
 
 /// Values with a deadline each, given out in the order of their deadlines, equal ones in the order of
@@ -221,7 +221,7 @@ impl<T> DelayQueue<T> {
         self.stop_alarm();
         let deadline = self.items.borrow_mut().next_deadline();
         if let Some(ticks) = deadline.filter(|_| !self.lp.is_closed()) {
-            let item = TimerItem::Wake(cx.waker().clone());
+            let item = waking_timer(&self.lp.inner, cx);
             self.alarm.set(Some(self.lp.inner.insert_timer_at(ticks, item)));
         }
     }

@@ -1,6 +1,6 @@
 //! `readable` and `writable`: waiting for a descriptor once.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -18,6 +18,7 @@ use crate::error::LoopError;
 use crate::introspect::WaitsFor;
 use crate::io_table::Direction;
 use crate::loop_ref::LoopRef;
+use crate::one_waiter::OneWaiter;
 use crate::readers::busy;
 
 impl LoopRef {
@@ -91,24 +92,15 @@ struct Wait {
     fd: RawFd,
     direction: Direction,
     fired: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
+    waiter: OneWaiter,
     listing: Listing,
 }
 
 impl Awaited for Wait {
     fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
-        if let Some(waker) = &*self.waker.borrow() {
+        self.waiter.show(|waker| {
             visit(waker, WaitsFor::Descriptor { fd: self.fd, interest: self.direction.interest() });
-        }
-    }
-}
-
-impl Wait {
-    fn wake(&self) {
-        let waker = self.waker.borrow_mut().take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        });
     }
 }
 
@@ -117,7 +109,7 @@ struct WakeOnDrop(Rc<Wait>);
 
 impl Drop for WakeOnDrop {
     fn drop(&mut self) {
-        self.0.wake();
+        self.0.waiter.wake(None);
     }
 }
 
@@ -131,7 +123,7 @@ impl FdReady {
             fd: *fd,
             direction: *direction,
             fired: Cell::new(false),
-            waker: RefCell::default(),
+            waiter: OneWaiter::default(),
             listing: Listing::new(),
         });
         wait.listing.enter(|| Rc::downgrade(&wait) as Weak<dyn Awaited>);
@@ -175,9 +167,7 @@ impl Future for FdReady {
             panic!("a wait for a descriptor was polled after its end")
         };
         if !wait.fired.get() && !handle.is_cancelled() {
-            let new = cx.waker().clone();
-            let old = wait.waker.borrow_mut().replace(new);
-            drop(old);
+            wait.waiter.wait(cx.waker());
             return Poll::Pending;
         }
         let outcome = match wait.fired.get() {

@@ -4,27 +4,22 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::task::Waker;
 
-use crate::guard;
 use crate::loop_ref::LoopRef;
+use crate::one_waiter::OneWaiter;
 
 /// A list that tasks enter when they end, and the one who waits for it. A member costs its place in
 /// the list: no callback, no waker, no allocation of its own.
 #[derive(Default)]
 pub(crate) struct Finished {
     members: RefCell<VecDeque<usize>>,
-    waker: RefCell<Option<Waker>>,
+    waiter: OneWaiter,
 }
 
 impl Finished {
     /// Notes that a member has ended, and wakes who waits. `None`: the loop is gone.
     pub(crate) fn add(&self, member: usize, lp: Option<&LoopRef>) {
         self.members.borrow_mut().push_back(member);
-        let waker = self.waker.borrow_mut().take();
-        match (waker, lp) {
-            (Some(waker), Some(lp)) => guard::wake(lp, waker),
-            (Some(waker), None) => waker.wake(),
-            (None, _) => {}
-        }
+        self.waiter.wake(lp);
     }
 
     /// The one that ended first of those not yet taken.
@@ -34,17 +29,11 @@ impl Finished {
 
     /// Shows the waker, for those who ask who waits.
     pub(crate) fn each_waker(&self, visit: &mut dyn FnMut(&Waker)) {
-        self.waker.borrow().iter().for_each(visit);
+        self.waiter.show(visit);
     }
 
     /// Wakes `waker` with the next member to end, and nobody else.
     pub(crate) fn wait(&self, waker: &Waker) {
-        if self.waker.borrow().as_ref().is_some_and(|kept| kept.will_wake(waker)) {
-            return;
-        }
-        // Cloning and dropping a waker is user code: no borrow is held around either.
-        let new = waker.clone();
-        let old = self.waker.borrow_mut().replace(new);
-        drop(old);
+        self.waiter.wait(waker);
     }
 }

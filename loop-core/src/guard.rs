@@ -104,6 +104,9 @@ impl Undeterred {
 /// What a panic in a destructor is reported as.
 pub(crate) const DESTRUCTOR: &str = "a destructor failed";
 
+/// What a panic of a waker is reported as.
+pub(crate) const WAKER: &str = "a waker failed";
+
 /// Runs a handle of the ready queue.
 pub(crate) fn run_handle(lp: &LoopRef, handle: Handle) {
     let timing = Timing::start(lp, |context| context.handle = Some(handle.clone()));
@@ -153,7 +156,7 @@ pub(crate) fn report(lp: &LoopRef, context: ExceptionContext) {
 
 /// Wakes a waker that may not be ours.
 pub(crate) fn wake(lp: &LoopRef, waker: std::task::Waker) {
-    guarded(lp, "a waker failed", || waker.wake());
+    guarded(lp, WAKER, || waker.wake());
 }
 
 /// Drops a value whose destructor is user code.

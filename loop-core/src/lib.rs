@@ -53,7 +53,7 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | running and closing | [`run`], [`Runner`], [`EventLoop`], [`Builder`] |
+//! | running and closing | [`run`], [`Runner`], [`EventLoop`], [`Builder`], [`interrupted`] |
 //! | being hosted by another loop | [`EventLoop::prepare_wait`], [`EventLoop::as_fd`], [`HostWaker`], [`RunScope`] |
 //! | scheduling on the loop's thread | [`LoopRef`] |
 //! | scheduling from other threads | [`Remote`], [`Remote::spawn`], [`RemoteFuture`], [`LoopRef::wrap_future`] |
@@ -100,11 +100,13 @@ mod guest;
 mod host_waker;
 mod inbox;
 mod inner;
+mod interrupted;
 mod interrupts;
 mod introspect;
 mod io_table;
 mod loop_ref;
 mod loops;
+mod one_waiter;
 mod readers;
 mod readiness;
 mod ready;
@@ -151,6 +153,7 @@ pub use future::{CompleteError, LoopFuture, SharedError};
 pub use guard::{HeldPanic, catch_panic, hold_panic};
 pub use guest::{RunScope, Turn};
 pub use host_waker::HostWaker;
+pub use interrupted::interrupted;
 pub use introspect::{
     CallGraph, DescriptorInfo, Dump, DumpAll, TaskInfo, TaskState, TimerInfo, TimerKind, WaitsFor,
     call_graph, dump_all,
@@ -165,15 +168,16 @@ pub use sim::{AutoJump, Deadlock, SimSelector, TimeHold};
 pub use sleep::{Sleep, YieldNow, sleep, sleep_until, yield_now};
 pub use stats::{LagHistogram, Statistics};
 pub use task::{
-    Awaiter, CancelOnDrop, EagerSpawn, Shield, SpawnHook, Task, TaskBody, TaskBuilder, TaskRef,
-    Watch, current_task, shield, spawn,
+    Awaiter, EagerSpawn, Shield, SpawnHook, Task, TaskBody, TaskBuilder, TaskRef, Watch,
+    current_task, shield, spawn,
 };
 pub use waiters::CallbackId;
 pub use watchdog::{Stuck, StuckIn, Watchdog};
 
 #[doc(no_inline)]
 pub use loop_handle::{
-    Context, ContextVar, Handle, Outcome, Snapshot, ThreadsafeHandle, TimerHandle,
+    Cancel, CancelOnDrop, Context, ContextVar, Handle, Outcome, Snapshot, ThreadsafeHandle,
+    TimerHandle,
 };
 #[doc(no_inline)]
 pub use loop_selector::{

@@ -47,6 +47,9 @@ macro_rules! lost {
         "Dropping the scope drops the body, cancels the children and waits for nobody; errors that come \
          then are reported (B-TG-19)."
     };
+    (interrupted) => {
+        "Dropping the future loses nothing. With the last one who waits the signals are let go."
+    };
     (lock_acquire) => {
         "Dropping the future loses the place in the queue. A turn that came is passed on."
     };
@@ -69,6 +72,9 @@ macro_rules! lost {
         "It never returns. Dropping the future before it was polled raises nothing."
     };
     (semaphore_acquire) => {
+        "Dropping the future loses the place in the queue. A permit that came is passed on."
+    };
+    (semaphore_acquire_owned) => {
         "Dropping the future loses the place in the queue. A permit that came is passed on."
     };
     (shield) => {

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::panic::Location;
+use std::rc::Weak;
 
 use loop_handle::{Handle, Outcome};
 use loop_selector::Waker;
 use loop_selector::{Signal, SignalWatcher};
 
 use crate::error::LoopError;
+use crate::interrupted::Request;
 use crate::loop_ref::LoopRef;
 use crate::sim::TimeHold;
 
@@ -16,6 +18,8 @@ pub(crate) struct SignalTable {
     waker: Option<Waker>,
     watcher: Option<SignalWatcher>,
     handlers: Vec<Watched>,
+    /// That of those who wait for the program to be asked to end.
+    pub(crate) request: Weak<Request>,
 }
 
 struct Watched {
@@ -27,7 +31,12 @@ struct Watched {
 
 impl SignalTable {
     pub(crate) fn new(waker: Waker) -> Self {
-        SignalTable { waker: Some(waker), watcher: None, handlers: Vec::new() }
+        SignalTable {
+            waker: Some(waker),
+            watcher: None,
+            handlers: Vec::new(),
+            request: Weak::new(),
+        }
     }
 
     fn position(&self, signal: Signal) -> Option<usize> {

@@ -103,8 +103,8 @@ impl Sleep {
     }
 }
 
-/// What wakes whoever polls.
-fn item(inner: &Inner, cx: &Context<'_>) -> TimerItem {
+/// A timer that wakes whoever polls. Cloning a waker is user code.
+pub(crate) fn waking_timer(inner: &Inner, cx: &Context<'_>) -> TimerItem {
     match own_task(inner.id, cx.waker()) {
         Some(task) => TimerItem::Step(task),
         None => TimerItem::Wake(cx.waker().clone()),
@@ -164,7 +164,7 @@ fn arm(until: &Until, cx: &Context<'_>) -> State {
         Until::Passed(delay) => inner.ticks_in(delay),
         Until::Reads(deadline) => inner.ticks(deadline),
     };
-    let item = item(&inner, cx);
+    let item = waking_timer(&inner, cx);
     State::Armed { key: inner.insert_timer_at(ticks, item), loop_id: inner.id }
 }
 
@@ -178,7 +178,7 @@ fn update_waker(inner: &Inner, key: TimerKey, cx: &mut Context<'_>) -> bool {
         Some(_) => {}
         None => return false,
     }
-    let new = item(inner, cx);
+    let new = waking_timer(inner, cx);
     let old = match inner.timers.borrow_mut().get_mut(key) {
         Some(item) => Some(std::mem::replace(item, new)),
         None => None,

@@ -158,6 +158,34 @@ fn b_fut_09_callbacks_may_change_the_list() {
 }
 
 #[test]
+fn b_fut_05_chains_and_crowds_of_100_000_callbacks_neither_nest_nor_take_quadratic_time() {
+    const COUNT: usize = 100_000;
+    let mut event_loop = new_loop();
+    let count = Rc::new(Cell::new(0));
+    // Each completes the next.
+    let first: LoopFuture<usize, ()> = event_loop.create_future();
+    let mut last = first.clone();
+    for _ in 1..COUNT {
+        let next: LoopFuture<usize, ()> = event_loop.create_future();
+        let (this, sets) = (last.clone(), next.clone());
+        last.add_done_callback(move || sets.set_result(this.result().unwrap() + 1).unwrap());
+        last = next;
+    }
+    first.set_result(1).unwrap();
+    assert_eq!(event_loop.run_until_complete(last).unwrap(), Ok(COUNT));
+    // All of one future.
+    let crowded: LoopFuture<usize, ()> = event_loop.create_future();
+    for _ in 0..COUNT {
+        let count = count.clone();
+        crowded.add_done_callback(move || count.set(count.get() + 1));
+    }
+    crowded.set_result(0).unwrap();
+    assert_eq!(count.get(), 0);
+    turn(&mut event_loop);
+    assert_eq!(count.get(), COUNT);
+}
+
+#[test]
 fn b_fut_10_a_callback_runs_in_the_context_in_which_it_was_added() {
     static VAR: ContextVar<&str> = ContextVar::new();
     let mut event_loop = new_loop();

@@ -7,7 +7,7 @@ use std::future::{pending, poll_fn, ready};
 use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use common::{
@@ -445,6 +445,56 @@ fn b_loop_21_a_destructor_that_panics_does_not_stop_the_closing() {
             "a destructor failed: panic \"reader\"",
         ]
     );
+}
+
+#[test]
+fn b_loop_21_a_million_pending_tasks_are_dropped_at_close() {
+    const COUNT: usize = 1_000_000;
+    let mut event_loop = new_loop();
+    let reports = Rc::new(Cell::new(0));
+    let count = reports.clone();
+    event_loop.set_exception_handler(Some(Rc::new(move |_, _| count.set(count.get() + 1))));
+    // Each holds the handle of the one before.
+    let mut last = event_loop.spawn(std::future::pending::<()>());
+    for _ in 1..COUNT {
+        last = event_loop.spawn(async move {
+            std::future::pending::<()>().await;
+            drop(last);
+        });
+    }
+    turn(&mut event_loop);
+    event_loop.close();
+    assert!(last.is_done());
+    assert_eq!(reports.get(), COUNT);
+}
+
+#[test]
+fn b_loop_21_a_waker_woken_by_a_destructor_while_closing_polls_nobody() {
+    let mut event_loop = new_loop();
+    event_loop.set_exception_handler(Some(Rc::new(|_, _| ())));
+    let wakers: Rc<RefCell<Vec<Waker>>> = Rc::default();
+    let polls = Rc::new(Cell::new(0));
+    let wakes_all = |wakers: &Rc<RefCell<Vec<Waker>>>| {
+        let wakers = wakers.clone();
+        OnDrop(move || wakers.borrow().iter().for_each(Waker::wake_by_ref))
+    };
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let (keeps, count, wakes) = (wakers.clone(), polls.clone(), wakes_all(&wakers));
+        tasks.push(event_loop.spawn(poll_fn(move |cx| {
+            keep(&wakes);
+            count.set(count.get() + 1);
+            keeps.borrow_mut().push(cx.waker().clone());
+            Poll::<()>::Pending
+        })));
+    }
+    turn(&mut event_loop);
+    let wakes = wakes_all(&wakers);
+    event_loop.call_later(MS, move || drop(wakes));
+    event_loop.close();
+    drop(wakes_all(&wakers));
+    assert_eq!(polls.get(), 3, "the first poll of each");
+    assert!(tasks.iter().all(|task| task.is_done()));
 }
 
 #[test]

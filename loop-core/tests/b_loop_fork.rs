@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::pair;
+use common::{Sleeper, pair};
 use fork::{Fork, WEXITSTATUS, fork, waitpid};
 use loop_core::{EventLoop, LoopError, LoopRef, Signal, run, sleep};
 use loop_selector::{available, by_name, raise};
@@ -16,6 +16,7 @@ fn main() {
     for name in available() {
         b_loop_27_an_inherited_loop_refuses_to_run(name);
         b_loop_27_a_child_of_a_running_loop_has_no_current_loop(name);
+        s16_a_child_that_drops_the_loop_leaves_the_parents_waker(name);
     }
 }
 
@@ -85,4 +86,28 @@ fn b_loop_27_a_child_of_a_running_loop_has_no_current_loop(name: &str) {
         lp.stop();
     });
     event_loop.run_forever().unwrap();
+}
+
+// eventlet/eventlet#68: the child's clean-up took the parent's registrations, and nothing woke the parent's loop.
+fn s16_a_child_that_drops_the_loop_leaves_the_parents_waker(name: &str) {
+    let event_loop = Cell::new(Some(new_loop(name)));
+    in_child(|| {
+        drop(event_loop.take());
+        true
+    });
+    let mut event_loop = event_loop.take().unwrap();
+    let in_time = Rc::new(Cell::new(true));
+    let (late, lp) = (in_time.clone(), event_loop.loop_ref());
+    event_loop.call_later(Duration::from_secs(30), move || {
+        late.set(false);
+        lp.stop();
+    });
+    let (remote, waits) = (event_loop.remote(), Sleeper::this_thread());
+    let thread = std::thread::spawn(move || {
+        waits.wait();
+        remote.stop().unwrap();
+    });
+    event_loop.run_forever().unwrap();
+    thread.join().unwrap();
+    assert!(in_time.get(), "{name}: nothing woke it");
 }

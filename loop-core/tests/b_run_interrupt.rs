@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use common::{OnDrop, Sleeper, watchdog};
 use loop_core::{
-    LoopError, LoopRef, Runner, Signal, catch_cancelled, current_task, run, sleep, spawn, yield_now,
+    LoopError, LoopRef, Runner, Signal, catch_cancelled, current_task, interrupted, run, sleep,
+    spawn, yield_now,
 };
 use loop_selector::{SignalWatcher, Waker, raise};
 
@@ -29,6 +30,7 @@ const SCENARIOS: &[Scenario] = &[
     ("a handler before", b_run_13_a_handler_of_the_users_stays),
     ("a handler meanwhile", b_run_13_one_installed_meanwhile_stays),
     ("another thread", b_run_09_only_the_main_thread_unless_asked),
+    ("waited for", an_interrupt_that_is_waited_for_is_no_cancel),
     ("afterwards", b_run_13_the_disposition_comes_back),
 ];
 
@@ -197,6 +199,15 @@ fn b_run_09_only_the_main_thread_unless_asked() {
     .unwrap();
     let refused = Runner::builder().interrupts(false).build().run(body());
     refused.unwrap();
+}
+
+fn an_interrupt_that_is_waited_for_is_no_cancel() {
+    let signal = run(async {
+        spawn(async { interrupt() }).detach();
+        interrupted().await
+    });
+    assert_eq!(signal.unwrap().unwrap(), Signal::INT);
+    assert!(Signal::INT.is_default());
 }
 
 fn b_run_13_the_disposition_comes_back() {

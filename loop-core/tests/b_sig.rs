@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
 use common::{Sleeper, Trace, for_each_backend, keep, reports, turn, watchdog};
-use loop_core::{EventLoop, LoopRef, Signal};
+use loop_core::{EventLoop, LoopRef, Signal, interrupted};
 use loop_selector::raise;
 
 fn one_at_a_time() -> MutexGuard<'static, ()> {
@@ -176,6 +176,73 @@ fn b_sig_10_and_s12_no_signal_is_lost_behind_a_full_pipe() {
         event_loop.run_forever().unwrap();
         thread.join().unwrap();
     });
+}
+
+fn handles_no_request(lp: &LoopRef) -> bool {
+    ![Signal::INT, Signal::TERM].into_iter().any(|signal| lp.remove_signal_handler(signal))
+}
+
+#[test]
+fn everybody_who_waits_for_the_end_is_told_on_every_loop() {
+    let _turn = one_at_a_time();
+    let _watchdog = watchdog();
+    for signal in [Signal::INT, Signal::TERM] {
+        let (begun, waits) = mpsc::channel();
+        let other = thread::spawn(move || {
+            let mut event_loop = EventLoop::new().unwrap();
+            let waiting = event_loop.spawn(interrupted());
+            turn(&mut event_loop);
+            begun.send(()).unwrap();
+            event_loop.run_until_complete(waiting).unwrap().unwrap().unwrap()
+        });
+        waits.recv().unwrap();
+        let mut event_loop = EventLoop::new().unwrap();
+        let gone = event_loop.spawn(interrupted());
+        let tasks = [event_loop.spawn(interrupted()), event_loop.spawn(interrupted())];
+        turn(&mut event_loop);
+        gone.cancel();
+        turn(&mut event_loop);
+        raise(signal).unwrap();
+        assert_eq!(other.join().unwrap(), signal);
+        for task in tasks {
+            assert_eq!(event_loop.run_until_complete(task).unwrap().unwrap().unwrap(), signal);
+        }
+        assert!(handles_no_request(&event_loop));
+        // The next wait is for the next signal.
+        let next = event_loop.spawn(interrupted());
+        turn(&mut event_loop);
+        assert!(!next.is_done());
+        next.cancel();
+        turn(&mut event_loop);
+        assert!(handles_no_request(&event_loop), "nobody waits any more");
+    }
+}
+
+#[test]
+fn a_wait_for_the_end_takes_signals_over_and_is_taken_over() {
+    let _turn = one_at_a_time();
+    let mut event_loop = EventLoop::new().unwrap();
+    let trace = Trace::new();
+    let before = event_loop.add_signal_handler(Signal::TERM, trace.note("before")).unwrap();
+    let first = event_loop.spawn(interrupted());
+    turn(&mut event_loop);
+    assert!(before.is_cancelled());
+    let meanwhile = event_loop.add_signal_handler(Signal::INT, trace.note("meanwhile")).unwrap();
+    raise(Signal::INT).unwrap();
+    turn(&mut event_loop);
+    turn(&mut event_loop);
+    assert_eq!(trace.take(), ["meanwhile"]);
+    assert!(!first.is_done() && !meanwhile.is_cancelled());
+    // The next who waits takes it over again, for both.
+    let second = event_loop.spawn(interrupted());
+    turn(&mut event_loop);
+    raise(Signal::INT).unwrap();
+    turn(&mut event_loop);
+    turn(&mut event_loop);
+    for task in [first, second] {
+        assert_eq!(task.take_result().unwrap().unwrap().unwrap(), Signal::INT);
+    }
+    assert!(trace.take().is_empty() && handles_no_request(&event_loop));
 }
 
 #[test]

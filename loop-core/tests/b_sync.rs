@@ -372,6 +372,34 @@ fn b_sem_06_a_bounded_semaphore_refuses_more_than_it_began_with() {
 }
 
 #[test]
+fn a_permit_that_owns_its_semaphore_goes_to_another_task() {
+    let semaphore = Rc::new(Semaphore::new(1));
+    let (ours, peak) = (semaphore.clone(), Rc::new(Cell::new(0)));
+    let most = peak.clone();
+    run(async move {
+        let running = Rc::new(Cell::new(0));
+        for _ in 0..3 {
+            let permit = ours.clone().acquire_owned().await;
+            let (running, most) = (running.clone(), most.clone());
+            spawn(async move {
+                running.set(running.get() + 1);
+                most.set(most.get().max(running.get()));
+                yield_now().await;
+                running.set(running.get() - 1);
+                drop(permit);
+            })
+            .detach();
+        }
+        drop(ours.clone().acquire_owned().await);
+        ours.acquire_owned().await.forget();
+    })
+    .unwrap();
+    assert_eq!((peak.get(), semaphore.available()), (1, 0));
+    semaphore.release(1).unwrap();
+    assert_eq!((semaphore.available(), Rc::strong_count(&semaphore)), (1, 1));
+}
+
+#[test]
 fn b_que_01_fifo_lifo_and_smallest_first() {
     fn order<S: loop_core::sync::QueueStore<u8>>(
         queue: loop_core::sync::QueueOf<u8, S>,

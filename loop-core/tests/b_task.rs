@@ -4,6 +4,7 @@ mod common;
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending, poll_fn, ready};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use common::{OnDrop, Trace, keep, reports, turn, watchdog};
 use loop_core::{
     ContextVar, EventLoop, LoopAbort, LoopFuture, LoopRef, SpawnHook, Task, TaskError,
-    current_task, run, sleep, spawn, yield_now,
+    current_task, run, sleep, spawn, try_gather, yield_now,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -408,6 +409,50 @@ fn b_task_23_a_panic_that_nobody_can_see_is_reported() {
     turn(&mut event_loop);
     drop(cancelled);
     assert_eq!(log.take(), Vec::<String>::new());
+}
+
+#[test]
+fn b_task_23_an_error_that_nobody_reads_is_reported_where_that_was_asked_for() {
+    async fn ends(outcome: Result<u32, &'static str>) -> Result<u32, &'static str> {
+        outcome
+    }
+    let mut event_loop = new_loop();
+    let log = reports(&event_loop);
+    let message = |text: &str| format!("task failed and nobody awaited it: error \"{text}\"");
+    event_loop.spawn(ends(Err("detached"))).report_errors().detach();
+    turn(&mut event_loop);
+    assert_eq!(log.take(), [message("detached")]);
+    let dropped_later = event_loop.spawn(ends(Err("dropped"))).report_errors();
+    turn(&mut event_loop);
+    assert_eq!(log.take(), Vec::<String>::new(), "its handle can still read it");
+    drop(dropped_later);
+    assert_eq!(log.take(), [message("dropped")]);
+
+    let read = event_loop.spawn(ends(Err("read"))).report_errors();
+    assert_eq!(event_loop.run_until_complete(read).unwrap().unwrap(), Err("read"));
+    let cancelled = event_loop.spawn(ends(Err("cancelled"))).report_errors();
+    cancelled.cancel();
+    event_loop.spawn(ends(Ok(1))).report_errors().detach();
+    event_loop.spawn(ends(Err("not asked for"))).detach();
+    let fails = |turns: u32| {
+        let fails = async move {
+            for _ in 0..turns {
+                yield_now().await;
+            }
+            Err::<u32, _>(io::Error::other("of those gathered the others count as read"))
+        };
+        event_loop.spawn(fails).report_errors()
+    };
+    let gathered = event_loop.spawn(try_gather([fails(0), fails(3), fails(0)]));
+    (0..6).for_each(|_| turn(&mut event_loop));
+    assert!(gathered.is_done());
+    drop((cancelled, gathered));
+    assert_eq!(log.take(), Vec::<String>::new());
+    // One whose value ends badly.
+    let value = || OnDrop(|| panic!("a value"));
+    event_loop.spawn(async move { Ok::<_, &str>(value()) }).report_errors().detach();
+    turn(&mut event_loop);
+    assert_eq!(log.take(), ["a destructor failed: panic \"a value\""]);
 }
 
 #[test]

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use common::{Trace, keep, reports, turn, virtual_loop, watchdog};
 use loop_core::{
-    ChildError, ContextVar, EventLoop, GroupError, LoopAbort, LoopFuture, Task, TaskBuilder,
-    TaskGroup, catch_cancelled, current_task, on_cancel, protect, raise_cancelled, run, sleep,
-    spawn, timeout, yield_now,
+    ChildError, ContextVar, EventLoop, GroupError, LoopAbort, LoopFuture, LoopRef, Task,
+    TaskBuilder, TaskGroup, catch_cancelled, current_task, on_cancel, protect, raise_cancelled,
+    run, sleep, spawn, timeout, yield_now,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -183,6 +183,29 @@ fn b_tg_05_the_code_behind_a_failed_group_is_not_cancelled() {
     });
     turns(&mut event_loop, 6);
     assert_eq!(outcome(&task), 0);
+}
+
+// python/cpython#95289: a group whose body had caught its request left the task with one too many.
+#[test]
+fn s22_a_group_that_failed_leaves_no_stray_request_behind() {
+    let mut event_loop = EventLoop::builder().simulated().unwrap().build().unwrap();
+    let task = event_loop.spawn(async {
+        let failed: Outcome<()> = TaskGroup::scope(async |group| {
+            group.spawn(async {
+                yield_now().await;
+                Err::<(), _>("E")
+            });
+            catch_cancelled(pending::<()>()).await.unwrap_err().swallow();
+            Ok(())
+        })
+        .await;
+        assert_eq!(errors(failed), ["E"]);
+        assert_eq!(current_task().unwrap().cancelling(), 0);
+        let before = LoopRef::current().now();
+        sleep(Duration::from_millis(10)).await;
+        assert_eq!(LoopRef::current().now() - before, Duration::from_millis(10));
+    });
+    event_loop.run_until_complete(task).unwrap().unwrap();
 }
 
 #[test]

@@ -6,12 +6,16 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::Write;
 use std::rc::Rc;
+use std::sync::{Arc, Barrier};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use common::{pair, turn, virtual_loop};
 use loop_core::sync::Event;
-use loop_core::{EventLoop, Interest, IoHandler, Readiness, TaskError};
+use loop_core::{
+    EventLoop, Interest, IoHandler, Readiness, TaskError, catch_cancelled, gather, timeout,
+    yield_now,
+};
 
 const ROUNDS: usize = 100;
 
@@ -155,6 +159,48 @@ fn waking_at_home_and_polling_again_is_no_allocation() {
     turn(&mut event_loop);
 }
 
+#[test]
+fn a_wake_from_another_thread_is_a_sixteenth_of_an_allocation_at_most() {
+    const WAKES: usize = 1_600;
+    let mut event_loop = EventLoop::new().unwrap();
+    let kept: Rc<RefCell<Option<Waker>>> = Rc::default();
+    let (keep, polls) = (kept.clone(), Rc::new(Cell::new(0)));
+    let count = polls.clone();
+    let task = event_loop.spawn(poll_fn(move |cx| {
+        count.set(count.get() + 1);
+        keep.borrow_mut().get_or_insert_with(|| cx.waker().clone());
+        Poll::<()>::Pending
+    }));
+    turn(&mut event_loop);
+    let waker = kept.take().unwrap();
+    let turns = Arc::new(Barrier::new(2));
+    let theirs = turns.clone();
+    let thread = std::thread::spawn(move || {
+        theirs.wait();
+        let counted = allocation_counter::measure(|| {
+            for _ in 0..WAKES {
+                waker.wake_by_ref();
+                theirs.wait(); // it has been sent
+                theirs.wait(); // and has arrived
+            }
+        });
+        counted.count_total as usize
+    });
+    turns.wait();
+    let counted = allocation_counter::measure(|| {
+        for _ in 0..WAKES {
+            turns.wait();
+            turn(&mut event_loop);
+            turns.wait();
+        }
+    });
+    let count = thread.join().unwrap() + counted.count_total as usize;
+    assert_eq!(polls.get(), 1 + WAKES);
+    assert!(count <= WAKES / 16, "{count} allocations for {WAKES} wakes");
+    task.cancel();
+    turn(&mut event_loop);
+}
+
 /// As many as fill what they are in: of the table a fifth may be vacant, of the queue a half.
 #[test]
 fn an_idle_task_takes_at_most_200_bytes_with_its_places_in_table_and_queue() {
@@ -209,12 +255,45 @@ fn a_handover_between_tasks_is_no_allocation_and_no_waker() {
 fn who_awaits_a_task_keeps_no_waker() {
     let mut event_loop = EventLoop::new().unwrap();
     at_most(4, || {
-        let inner = event_loop.spawn(loop_core::yield_now());
+        let inner = event_loop.spawn(yield_now());
         let outer = event_loop.spawn(inner);
         turn(&mut event_loop);
         assert!(!outer.is_done());
         turn(&mut event_loop);
         turn(&mut event_loop);
+        outer.take_result().unwrap().unwrap().unwrap();
+    });
+}
+
+/// A scope is a node in its task's tree, which has memory for it after the first: no waker is kept for it.
+#[test]
+fn what_waits_in_a_scope_a_group_or_a_gather_keeps_no_waker() {
+    let (mut event_loop, _clock) = virtual_loop();
+    let event = Rc::new(Event::new());
+    let (waits, turns) = (event.clone(), Rc::new(Cell::new(0)));
+    let count = turns.clone();
+    let task = event_loop.spawn(async move {
+        loop {
+            let hour = Duration::from_secs(3_600);
+            let caught = catch_cancelled(timeout(hour, waits.wait())).await;
+            caught.ok().unwrap().unwrap();
+            waits.clear();
+            count.set(count.get() + 1);
+        }
+    });
+    turn(&mut event_loop);
+    at_most(0, || {
+        event.set();
+        turn(&mut event_loop);
+    });
+    assert_eq!(turns.get(), 3 * ROUNDS);
+    task.cancel();
+    turn(&mut event_loop);
+    // Two for each of the three tasks, the list of who has ended and its places.
+    at_most(9, || {
+        let inner = [event_loop.spawn(yield_now()), event_loop.spawn(yield_now())];
+        let outer = event_loop.spawn(gather(inner));
+        (0..4).for_each(|_| turn(&mut event_loop));
         outer.take_result().unwrap().unwrap().unwrap();
     });
 }

@@ -18,9 +18,9 @@ use std::time::Duration;
 use common::{OnDrop, pair, reports, watchdog};
 use loop_core::sync::{Barrier, Condition, Event, Lock, Queue, Semaphore};
 use loop_core::{
-    AutoJump, DelayQueue, EventLoop, FutureError, LoopFuture, LoopRef, Task, TaskGroup,
-    as_completed, catch_cancelled, default_selector, gather, on_cancel, raise_cancelled, shield,
-    sleep, spawn, staggered_race, timeout, wait, yield_now,
+    AutoJump, DelayQueue, EventLoop, FutureError, LoopFuture, LoopRef, Signal, Task, TaskGroup,
+    as_completed, catch_cancelled, default_selector, gather, interrupted, on_cancel,
+    raise_cancelled, shield, sleep, spawn, staggered_race, timeout, wait, yield_now,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -141,6 +141,21 @@ async fn semaphore_acquire(cut: Cut) -> bool {
     got
 }
 
+async fn semaphore_acquire_owned(cut: Cut) -> bool {
+    let semaphore = Rc::new(Semaphore::new(1));
+    let permit = semaphore.clone().acquire_owned().await;
+    let (ours, behind) = (semaphore.clone(), semaphore.clone());
+    let cutting = spawn(async move { cut.run(ours.acquire_owned()).await.is_some() });
+    yield_now().await;
+    let next = spawn(async move { drop(behind.acquire_owned().await) });
+    yield_now().await;
+    drop(permit);
+    next.await.unwrap();
+    let got = cutting.await.unwrap();
+    assert_eq!((semaphore.available(), Rc::strong_count(&semaphore)), (1, 1));
+    got
+}
+
 async fn event_wait(cut: Cut) -> bool {
     let event = Rc::new(Event::new());
     let (sets, other) = (event.clone(), event.clone());
@@ -156,6 +171,20 @@ async fn event_wait(cut: Cut) -> bool {
 }
 
 /// One notification for two who wait: whoever is left gets it.
+/// Signals are the process's: no other test of this file uses them.
+async fn interrupted_or_not(cut: Cut) -> bool {
+    let other = spawn(interrupted());
+    yield_now().await;
+    background(async {
+        sleep(Duration::from_millis(1)).await;
+        loop_selector::raise(Signal::TERM).unwrap();
+    });
+    let told = cut.run(interrupted()).await;
+    assert_eq!(other.await.unwrap().unwrap(), Signal::TERM);
+    assert!(!LoopRef::current().remove_signal_handler(Signal::TERM));
+    told.is_some_and(|signal| signal.unwrap() == Signal::TERM)
+}
+
 async fn waiting_under_a_lock<F>(cut: Cut, wait: impl FnOnce(Rc<Shared>, Cut) -> F) -> bool
 where
     F: Future<Output = bool> + 'static,
@@ -601,6 +630,7 @@ scenarios! {
     "future_into_result": future_into_result, 1;
     "gather": gathered, 2;
     "group_scope": group_scope, 2;
+    "interrupted": interrupted_or_not, 1;
     "lock_acquire": lock_acquire, 1;
     "on_cancel": cancel_and_clean_up, 2;
     "propagate": propagate, 0;
@@ -609,6 +639,7 @@ scenarios! {
     "queue_put": queue_put, 1;
     "raise_cancelled": raise, 0;
     "semaphore_acquire": semaphore_acquire, 1;
+    "semaphore_acquire_owned": semaphore_acquire_owned, 1;
     "shield": shielded, 1;
     "shutdown_default_executor": shutdown_default_executor, 1;
     "sleep": sleeping, 1;

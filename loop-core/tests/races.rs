@@ -24,6 +24,7 @@ fn main() {
     wakes_from_elsewhere();
     println!("wakes: done");
     closing_races_with_calls();
+    closing_races_with_wakes();
     println!("closing: done");
 }
 
@@ -105,6 +106,32 @@ fn wakes_from_elsewhere() {
     let task = event_loop.spawn(woken);
     event_loop.run_until_complete(task).unwrap().unwrap();
     assert_eq!(polls.get(), 500);
+}
+
+/// Wakes of a task whose loop closes meanwhile, and after that.
+fn closing_races_with_wakes() {
+    for _ in 0..20 {
+        let mut event_loop = EventLoop::new().unwrap();
+        event_loop.set_exception_handler(Some(Rc::new(|_, _| ())));
+        let kept = Rc::new(Cell::new(None));
+        let keeps = kept.clone();
+        let task = event_loop.spawn(std::future::poll_fn(move |cx| {
+            keeps.set(Some(cx.waker().clone()));
+            Poll::<()>::Pending
+        }));
+        event_loop.run_once(None).unwrap();
+        let waker: Waker = kept.take().unwrap();
+        let wakes = |_| {
+            let waker = waker.clone();
+            thread::spawn(move || (0..1_000).for_each(|_| waker.wake_by_ref()))
+        };
+        let threads: Vec<_> = (0..2).map(wakes).collect();
+        event_loop.run_once(None).unwrap();
+        event_loop.close();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        waker.wake();
+        assert!(task.is_done());
+    }
 }
 
 /// What came too late is given back, and what came in time is dropped here.

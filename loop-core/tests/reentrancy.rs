@@ -1,5 +1,5 @@
 //! Random operations from inside every kind of user code: callbacks of every kind, task bodies, the
-//! exception handler, and destructors of whatever these own. Nothing may panic inside the loop, and
+//! exception handler, spawn hooks, and destructors of whatever these own. Nothing may panic inside the loop, and
 //! every value is dropped exactly once.
 
 mod common;
@@ -13,9 +13,12 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use common::{pair, watchdog};
+use loop_core::sync::{Event, Lock, Queue};
 use loop_core::{
-    CallbackId, EventLoop, Handle, Interest, IoHandler, LoopFuture, LoopRef, Readiness, Signal,
-    Task, TimerHandle, Token, VirtualClock, sleep, timeout, yield_now,
+    CallbackId, DelayQueue, EventLoop, GroupError, Handle, Interest, IoHandler, LoopFuture,
+    LoopRef, Readiness, Signal, SpawnHook, Task, TaskBody, TaskGroup, TaskRef, TimerHandle, Token,
+    VirtualClock, WaitUntil, as_completed, catch_cancelled, current_task, gather, protect, shield,
+    sleep, timeout, wait, yield_now,
 };
 use loop_selector::{available, by_name, raise};
 
@@ -39,6 +42,10 @@ struct World {
     tokens: RefCell<Vec<Token>>,
     futures: RefCell<Vec<LoopFuture<u32, ()>>>,
     callbacks: RefCell<Vec<(LoopFuture<u32, ()>, CallbackId)>>,
+    event: Event,
+    lock: Lock,
+    queue: Queue<Value>,
+    delayed: DelayQueue<Value>,
 }
 
 /// Owned by all user code: its destructor is user code, too.
@@ -74,6 +81,22 @@ impl Drop for Value {
 impl IoHandler for Value {
     fn ready(self: Rc<Self>, _: Readiness, _: &mut Vec<u8>) {
         self.run();
+    }
+}
+
+impl SpawnHook for Value {
+    /// Whatever this does happens inside whatever spawns. A panic would be that one's, and is not the loop's affair.
+    fn wrap(&self, _: &TaskRef, body: TaskBody) -> TaskBody {
+        act(&self.0);
+        let inside = Value::new(&self.0);
+        Box::pin(async move {
+            body.await;
+            drop(inside);
+        })
+    }
+
+    fn eager(&self, _: &TaskRef) -> bool {
+        self.0.random(2) == 0
     }
 }
 
@@ -118,7 +141,7 @@ fn act(world: &Rc<World>) {
     world.fuel.set(fuel);
     let lp = &world.lp;
     let value = Value::new(world);
-    match world.random(26) {
+    match world.random(38) {
         0 => store(&world.handles, lp.call_soon(move || value.run())),
         1 => {
             let delay = Duration::from_millis(world.random(4));
@@ -191,6 +214,31 @@ fn act(world: &Rc<World>) {
             store(&world.handles, handle);
         }
         24 => _ = lp.tasks().first().is_some_and(|task| task.cancel()),
+        25 => world.event.set(),
+        26 => world.event.clear(),
+        27 => drop(world.queue.try_put(value)),
+        28 => drop(world.queue.try_get()),
+        29 => _ = world.delayed.insert(value, Duration::from_millis(world.random(4))),
+        30 => drop(lp.dump().to_string()),
+        31 => drop(world.take(&world.tasks).map(|task| task.abort())),
+        32 => {
+            let hook = (world.random(2) == 0).then(|| Rc::new(value) as Rc<dyn SpawnHook>);
+            lp.set_spawn_hook(hook);
+        }
+        33 => {
+            if let Some(waker) = world.take(&world.wakers) {
+                std::thread::spawn(move || waker.wake()).join().unwrap();
+            }
+        }
+        34 => {
+            if let Some(task) = world.take(&world.tasks) {
+                task.set_name("renamed");
+                task.uncancel();
+                store(&world.tasks, task);
+            }
+        }
+        35 => lp.stop(),
+        36 => world.delayed.clear(),
         _ => lp.set_debug(world.random(2) == 0),
     }
 }
@@ -204,7 +252,7 @@ async fn body(value: Value) {
     let world = value.0.clone();
     for _ in 0..world.random(4) {
         value.run();
-        match world.random(7) {
+        match world.random(22) {
             0 => yield_now().await,
             1 => sleep(Duration::from_millis(world.random(3))).await,
             2 => {
@@ -238,9 +286,88 @@ async fn body(value: Value) {
                 })
                 .await;
             }
+            6 => {
+                let held = world.lock.acquire().await;
+                yield_now().await;
+                value.run();
+                drop(held);
+            }
+            7 => world.event.wait().await,
+            8 => drop(world.queue.get().await),
+            9 => drop(world.queue.put(Value::new(&world)).await),
+            10 => drop(world.delayed.next().await),
+            11 => {
+                let inner = Value::new(&world);
+                let caught = catch_cancelled(async move {
+                    yield_now().await;
+                    inner.run();
+                    sleep(Duration::from_millis(2)).await;
+                });
+                if let Err(cancelled) = caught.await {
+                    value.run();
+                    yield_now().await;
+                    match world.random(3) {
+                        0 => cancelled.swallow(),
+                        1 => cancelled.propagate().await,
+                        _ => drop(cancelled),
+                    }
+                }
+            }
+            12 => protect(sleep(Duration::from_millis(1))).await,
+            13 => drop(group(&value).await),
+            14 => drop(gather(some_tasks(&world)).await),
+            15 => {
+                let limit = Duration::from_millis(world.random(3));
+                let waited = wait(some_tasks(&world)).until(WaitUntil::FirstCompleted);
+                let waited = waited.timeout(limit).await;
+                waited.pending.into_iter().for_each(|task| store(&world.tasks, task));
+            }
+            16 => drop(as_completed(some_tasks(&world)).next().await),
+            17 => {
+                let taken = world.take(&world.tasks);
+                if let Some(task) = taken {
+                    drop(shield(task).await);
+                }
+            }
+            18 => drop(world.lp.readable(&world.source()).await),
+            19 => {
+                if let Ok(future) = world.lp.remote().spawn(|| async {}) {
+                    drop(future.await);
+                }
+            }
+            20 => _ = current_task().unwrap().cancel(),
             _ => value.run(),
         }
     }
+}
+
+fn some_tasks(world: &World) -> Vec<Task<()>> {
+    (0..world.random(3)).filter_map(|_| world.take(&world.tasks)).collect()
+}
+
+/// Children that fail in every way, some of which others get hold of.
+async fn group(value: &Value) -> Result<(), GroupError<&'static str>> {
+    let world = &value.0;
+    TaskGroup::scope(async |group| {
+        for _ in 0..world.random(3) {
+            let inner = Value::new(world);
+            let child = group.spawn(async move {
+                yield_now().await;
+                inner.run();
+                if inner.0.random(4) == 0 { Err("ours") } else { Ok(()) }
+            });
+            if world.random(2) == 0 {
+                store(&world.tasks, child);
+            }
+        }
+        value.run();
+        yield_now().await;
+        if world.random(4) == 0 {
+            group.cancel();
+        }
+        Ok(())
+    })
+    .await
 }
 
 fn run_world(seed: u64, backend: &str) -> u32 {
@@ -274,12 +401,16 @@ fn run_world(seed: u64, backend: &str) -> u32 {
         tokens: RefCell::default(),
         futures: RefCell::default(),
         callbacks: RefCell::default(),
+        event: Event::new(),
+        lock: Lock::new(),
+        queue: Queue::bounded(2.try_into().unwrap()),
+        delayed: DelayQueue::on(&event_loop),
     });
     CURRENT.set(Some(world.clone()));
     let reported = world.clone();
     event_loop.set_exception_handler(Some(Rc::new(move |_, context| {
         let text = context.to_string();
-        if text.contains("panic \"ours\"") || text.contains("destroyed while it was pending") {
+        if text.contains("\"ours\"") || text.contains("destroyed while it was pending") {
             reported.ours.set(reported.ours.get() + 1);
         } else if !text.starts_with("slow callback") && !text.starts_with("callback removed") {
             reported.foreign.borrow_mut().push(text);
@@ -301,6 +432,8 @@ fn run_world(seed: u64, backend: &str) -> u32 {
     world.fuel.set(0);
     drop((world.tasks.take(), world.futures.take(), world.callbacks.take()));
     drop((world.handles.take(), world.timers.take(), world.wakers.take()));
+    world.delayed.clear();
+    while world.queue.try_get().is_ok() {}
     drop(event_loop);
     assert_eq!(world.foreign.take(), Vec::<String>::new(), "seed {seed} on {backend}");
     assert_eq!(world.made.get(), world.dropped.get(), "seed {seed} on {backend}: values leaked");

@@ -1,12 +1,15 @@
-//! `CancelOnDrop`: for callbacks that must not outlive a scope.
+//! `CancelOnDrop`: for callbacks and tasks that must not outlive a scope.
 
-use std::ops::Deref;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use crate::handle::Handle;
 use crate::threadsafe::ThreadsafeHandle;
 use crate::timer_handle::TimerHandle;
 
-/// What [`CancelOnDrop`] can wrap.
+/// What [`CancelOnDrop`] can wrap: the handles of this crate, and those of a loop's tasks.
 pub trait Cancel {
     /// Cancels; harmless when repeated or too late.
     fn cancel(&self);
@@ -30,7 +33,7 @@ impl Cancel for ThreadsafeHandle {
     }
 }
 
-/// Cancels the handle inside when it is dropped; it derefs to that handle.
+/// Cancels the handle inside when it is dropped; it derefs to that handle, and can be awaited if that can.
 ///
 /// ```
 /// use loop_handle::{CancelOnDrop, Handle};
@@ -40,7 +43,7 @@ impl Cancel for ThreadsafeHandle {
 /// assert!(handle.is_cancelled());
 /// ```
 #[derive(Debug)]
-#[must_use = "dropping it cancels the callback"]
+#[must_use = "dropping it cancels what is inside"]
 pub struct CancelOnDrop<H: Cancel>(Option<H>);
 
 impl<H: Cancel> CancelOnDrop<H> {
@@ -63,6 +66,20 @@ impl<H: Cancel> Deref for CancelOnDrop<H> {
 
     fn deref(&self) -> &H {
         self.0.as_ref().expect(FULL)
+    }
+}
+
+impl<H: Cancel> DerefMut for CancelOnDrop<H> {
+    fn deref_mut(&mut self) -> &mut H {
+        self.0.as_mut().expect(FULL)
+    }
+}
+
+impl<H: Cancel + Future + Unpin> Future for CancelOnDrop<H> {
+    type Output = H::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<H::Output> {
+        Pin::new(&mut **self).poll(cx)
     }
 }
 

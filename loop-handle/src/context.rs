@@ -28,7 +28,7 @@ impl Snapshot {
     /// Whether no variable is set in it.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.len() == 0
+        self.0.is_empty()
     }
 
     /// Runs `f` with these values, and forgets what it writes. The previous values are restored

@@ -39,7 +39,7 @@
 //! | schedule many short closures cheaply | [`HandlePool`] |
 //! | give a closure a deadline and its queue a notice of cancels | [`TimerHandle`], [`TimerOwner`] |
 //! | schedule from another thread | [`ThreadsafeHandle`] |
-//! | bind a callback to a scope | [`CancelOnDrop`] |
+//! | bind a callback, or a task, to a scope | [`CancelOnDrop`] |
 //! | let a value follow the flow of callbacks | [`ContextVar`], [`Context`], [`Snapshot`] |
 //! | let a callback fail | [`Outcome`], [`Run::Failed`] |
 //!

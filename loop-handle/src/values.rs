@@ -17,6 +17,11 @@ pub(crate) struct Values(Option<Arc<Vec<(usize, Value)>>>);
 impl Values {
     pub(crate) const EMPTY: Values = Values(None);
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |entries| entries.len())
     }

@@ -177,8 +177,8 @@ pub use rustls;
 
 #[doc(no_inline)]
 pub use loop_core::{
-    EventLoop, LoopFuture, LoopRef, Outcome, PanicError, Signal, Task, TimerHandle, run, sleep,
-    sleep_until, spawn, timeout,
+    EventLoop, LoopFuture, LoopRef, Outcome, PanicError, Signal, Task, TimerHandle, interrupted,
+    run, sleep, sleep_until, spawn, timeout,
 };
 
 #[cfg(doctest)]

@@ -60,6 +60,21 @@ fn either_signal_ends_it_and_closes_the_server_but_no_connection() {
 }
 
 #[test]
+fn several_servers_that_wait_are_all_ended() {
+    let _alone = alone();
+    for_each_backend(|world| {
+        let servers = [(); 2].map(|()| Rc::new(world.serve(&Probe::new())));
+        let serving = [serve(world, &servers[0]), serve(world, &servers[1])];
+        raise(Signal::TERM).unwrap();
+        for task in serving {
+            world.block_on(task).unwrap().unwrap();
+        }
+        assert!(!servers.iter().any(|server| server.is_serving()));
+        assert!(handles_none(world));
+    });
+}
+
+#[test]
 fn dropped_it_closes_the_server_and_handles_no_signal() {
     let _alone = alone();
     for_each_backend(|world| {

@@ -13,7 +13,7 @@ use crate::current;
 use crate::inbox::Message;
 use crate::inner::{Inner, TimerItem};
 use crate::loops;
-use crate::task::{TaskKey, attend, running_task};
+use crate::task::{TaskKey, attend, own_task, running_task};
 
 pub(crate) type SharedTree = Rc<RefCell<Tree>>;
 
@@ -289,18 +289,24 @@ impl Here {
         held
     }
 
-    /// The body is suspended: the node is live.
+    /// The body is suspended: the node is live. The task's own waker is not kept: requests are delivered at the
+    /// beginning of a step, which polls the body anyway.
     pub(crate) fn suspend(&self, cx: &Context<'_>) {
+        let own = own_task(self.inner.id, cx.waker()).is_some();
         {
             let mut tree = self.tree.borrow_mut();
             let node = tree.node_mut(self.node);
             node.live = true;
-            if node.waker.as_ref().is_some_and(|kept| kept.will_wake(cx.waker())) {
+            let same = match &node.waker {
+                Some(kept) => kept.will_wake(cx.waker()),
+                None => own,
+            };
+            if same {
                 return;
             }
         }
         // Cloning and dropping a waker is user code: no borrow is held around either.
-        let new = Some(cx.waker().clone());
+        let new = (!own).then(|| cx.waker().clone());
         let old = std::mem::replace(&mut self.tree.borrow_mut().node_mut(self.node).waker, new);
         drop(old);
     }

@@ -20,6 +20,7 @@ use crate::error::PanicError;
 use crate::guard;
 use crate::introspect::WaitsFor;
 use crate::loop_ref::LoopRef;
+use crate::one_waiter::OneWaiter;
 use crate::report::ExceptionContext;
 use crate::task::TaskRef;
 
@@ -94,7 +95,8 @@ pub(super) struct Shared<E> {
     errors: RefCell<Vec<ChildError<E>>>,
     /// The scope's, in the tree of its task.
     place: RefCell<Option<Place>>,
-    waker: RefCell<Option<Waker>>,
+    /// The scope's task, while it waits for the others.
+    waiter: OneWaiter,
     listing: Listing,
 }
 
@@ -102,11 +104,11 @@ impl<E> Awaited for Shared<E> {
     /// For its children.
     fn each_wait(&self, visit: &mut dyn FnMut(&Waker, WaitsFor)) {
         let children = self.children.borrow();
-        if let Some(waker) = &*self.waker.borrow() {
+        self.waiter.show(|waker| {
             for child in children.iter().filter_map(|(_, child)| child.as_ref()) {
                 visit(waker, WaitsFor::Task(child.id()));
             }
-        }
+        });
     }
 }
 
@@ -117,7 +119,7 @@ impl<E> Shared<E> {
             children: RefCell::default(),
             errors: RefCell::default(),
             place: RefCell::default(),
-            waker: RefCell::default(),
+            waiter: OneWaiter::default(),
             listing: Listing::new(),
         }
     }
@@ -185,12 +187,7 @@ impl<E> Shared<E> {
     }
 
     fn wake(&self) {
-        let waker = self.waker.borrow_mut().take();
-        let Some(waker) = waker else { return };
-        match LoopRef::try_current() {
-            Some(lp) => guard::wake(&lp, waker),
-            None => waker.wake(),
-        }
+        self.waiter.wake(LoopRef::try_current().as_ref());
     }
 
     pub(super) fn wake_when_empty(self: &Rc<Self>, cx: &Context<'_>)
@@ -198,13 +195,7 @@ impl<E> Shared<E> {
         E: 'static,
     {
         self.listing.enter(|| Rc::downgrade(self) as Weak<dyn Awaited>);
-        if self.waker.borrow().as_ref().is_some_and(|kept| kept.will_wake(cx.waker())) {
-            return;
-        }
-        // Cloning and dropping a waker is user code: no borrow is held around either.
-        let new = Some(cx.waker().clone());
-        let old = self.waker.replace(new);
-        drop(old);
+        self.waiter.wait(cx.waker());
     }
 
     fn ended(&self, number: usize) {

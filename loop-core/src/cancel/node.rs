@@ -125,7 +125,7 @@ pub(super) struct Node {
     pub(super) barrier: bool,
     /// The latest round that asked it.
     pub(super) round: u64,
-    /// Reaches it inside a combinator that polls only what was woken.
+    /// Reaches it inside a combinator that polls only what was woken. `None` if the task polls it itself.
     pub(super) waker: Option<Waker>,
     /// A scope's own request, before it is handed down.
     pub(super) own: Kept,

@@ -30,4 +30,4 @@ pub use lock::{Lock, LockGuard};
 pub use queue::{LifoQueue, PriorityQueue, Queue, QueueOf, Shutdown};
 pub use queue_error::{PutError, QueueShutDown, TryGetError, TryPutError};
 pub use queue_store::{Fifo, Lifo, QueueStore, Smallest};
-pub use semaphore::{Permit, Semaphore, TooManyReleases};
+pub use semaphore::{OwnedPermit, Permit, Semaphore, TooManyReleases};

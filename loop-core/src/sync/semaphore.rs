@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::panic::Location;
+use std::rc::Rc;
 
 use super::wait_list::{Turn, WaitList};
 use crate::guard::Undeterred;
@@ -60,6 +61,32 @@ impl Semaphore {
                 Permit { semaphore: self }
             }
         }
+    }
+
+    /// Waits for a permit that shares the semaphore's ownership, to be given to another task: a program that waits
+    /// for one before it spawns has no more tasks than there are permits.
+    ///
+    /// ```
+    /// # use loop_core::{run, spawn, sync::Semaphore, yield_now};
+    /// # use std::rc::Rc;
+    /// # run(async {
+    /// # async fn fetch(page: u32) { yield_now().await }
+    /// let downloads = Rc::new(Semaphore::new(2));
+    /// for page in 0..5 {
+    ///     let permit = downloads.clone().acquire_owned().await; // while two are under way
+    ///     spawn(async move {
+    ///         fetch(page).await;
+    ///         drop(permit);
+    ///     })
+    ///     .detach();
+    /// }
+    /// # }).unwrap();
+    /// ```
+    ///
+    #[doc = lost!(semaphore_acquire_owned)]
+    pub async fn acquire_owned(self: Rc<Self>) -> OwnedPermit {
+        self.acquire().await.forget();
+        OwnedPermit { semaphore: self, permits: 1 }
     }
 
     /// Takes a permit if one is free and nobody waits for it.
@@ -142,6 +169,33 @@ impl Drop for Permit<'_> {
 impl fmt::Debug for Permit<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permit").finish_non_exhaustive()
+    }
+}
+
+/// One permit, as [`Permit`], for a task of its own; from [`Semaphore::acquire_owned`].
+#[must_use = "the permit is given back when this is dropped"]
+pub struct OwnedPermit {
+    semaphore: Rc<Semaphore>,
+    /// None once it is forgotten.
+    permits: usize,
+}
+
+impl OwnedPermit {
+    /// As [`Permit::forget`].
+    pub fn forget(mut self) {
+        self.permits = 0;
+    }
+}
+
+impl Drop for OwnedPermit {
+    fn drop(&mut self) {
+        self.semaphore.give_back(self.permits);
+    }
+}
+
+impl fmt::Debug for OwnedPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedPermit").finish_non_exhaustive()
     }
 }
 

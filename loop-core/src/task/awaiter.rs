@@ -49,6 +49,15 @@ impl Awaiter {
         }
     }
 
+    /// The same out of line, which leaves [`wake`](Self::wake) to where it counts.
+    #[inline(never)]
+    pub(crate) fn wake_seldom(self, loop_id: u64) {
+        match self.0 {
+            Kind::Task(task) => wake_idle(loop_id, task),
+            Kind::Waker(waker) => waker.wake(),
+        }
+    }
+
     /// Shows its waker, for those who ask who waits; a task that has none is none of those that are asked
     /// about.
     pub(crate) fn show(&self, loop_id: u64, visit: impl FnOnce(&Waker)) {
@@ -132,7 +141,7 @@ fn wake_task(loop_id: u64, task: TaskKey) {
     }
 }
 
-/// The loop does not run now. One that is gone has no tasks.
+/// Whether or not the loop runs now. One that is gone has no tasks.
 #[cold]
 fn wake_idle(loop_id: u64, task: TaskKey) {
     if let Some(inner) = current::find(loop_id) {

@@ -2,17 +2,16 @@
 
 use std::fmt;
 use std::future::Future;
-use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use loop_handle::{Handle, Outcome as CallbackOutcome};
+use loop_handle::{Cancel, CancelOnDrop, Handle, Outcome as CallbackOutcome};
 
 use super::join::Join;
 use super::state::{CANCELLED, DONE, POLLED, TAKEN, UNHANDLED};
-use super::task_ref::{TaskRef, fmt_task, report_panic};
+use super::task_ref::{TaskRef, fmt_task};
 use crate::error::TaskError;
 use crate::waiters::CallbackId;
 
@@ -23,7 +22,8 @@ use crate::waiters::CallbackId;
 /// cancelled. [`detach`](Self::detach) and [`cancel_on_drop`](Self::cancel_on_drop) say otherwise
 /// (contract C10).
 ///
-/// A panic of the body is the awaiter's to see; if nobody can see it any more, it is reported.
+/// A panic of the body is the awaiter's to see; if nobody can see it any more, it is reported. So is an `Err` after
+/// [`report_errors`](Self::report_errors).
 ///
 /// ```
 /// # use loop_core::{run, spawn, sleep, TaskError};
@@ -107,9 +107,10 @@ impl<T: 'static> Task<T> {
         drop(self);
     }
 
-    /// Ties the task to the value that comes back: dropping that cancels it.
-    pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
-        CancelOnDrop { task: Some(self) }
+    /// Ties the task to the value that comes back: dropping that cancels it. It can be awaited as the task can,
+    /// and dereferences to it.
+    pub fn cancel_on_drop(self) -> CancelOnDrop<Task<T>> {
+        CancelOnDrop::new(self)
     }
 }
 
@@ -150,12 +151,8 @@ impl<T: 'static> Drop for Task<T> {
             return;
         }
         if !header.has(TAKEN) {
-            match self.join.take_unread() {
-                Some(Err(TaskError::Panicked(panic))) => {
-                    report_panic(self.join.clone(), panic);
-                }
-                unread => drop(unread),
-            }
+            let unwanted = self.join.take_unwanted();
+            drop(unwanted);
         }
         // Nobody else has it, so once this reference is gone the spare one is the only one.
         if Rc::strong_count(&self.join) == 1 {
@@ -172,52 +169,8 @@ impl<T: 'static> fmt::Debug for Task<T> {
     }
 }
 
-/// A [`Task`] that is cancelled when this is dropped; see [`Task::cancel_on_drop`]. It dereferences
-/// to the task and can be awaited like it.
-#[must_use = "dropping it cancels the task"]
-pub struct CancelOnDrop<T: 'static> {
-    task: Option<Task<T>>,
-}
-
-impl<T: 'static> CancelOnDrop<T> {
-    /// The task, no longer tied to this value.
-    pub fn into_inner(mut self) -> Task<T> {
-        self.task.take().expect("the task is there until this is dropped")
-    }
-}
-
-impl<T: 'static> Deref for CancelOnDrop<T> {
-    type Target = Task<T>;
-
-    fn deref(&self) -> &Task<T> {
-        self.task.as_ref().expect("the task is there until this is dropped")
-    }
-}
-
-impl<T: 'static> DerefMut for CancelOnDrop<T> {
-    fn deref_mut(&mut self) -> &mut Task<T> {
-        self.task.as_mut().expect("the task is there until this is dropped")
-    }
-}
-
-impl<T: 'static> Future for CancelOnDrop<T> {
-    type Output = Result<T, TaskError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut **self).poll(cx)
-    }
-}
-
-impl<T: 'static> Drop for CancelOnDrop<T> {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.cancel();
-        }
-    }
-}
-
-impl<T: 'static> fmt::Debug for CancelOnDrop<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CancelOnDrop").field(&self.task).finish()
+impl<T: 'static> Cancel for Task<T> {
+    fn cancel(&self) {
+        Task::cancel(self);
     }
 }

@@ -11,8 +11,8 @@ use loop_handle::Handle;
 
 use super::cell::TaskKey;
 use super::request::Requests;
-use super::state::{CANCELLED, DONE, IGNORED, LEFT, ROOT, TAKEN, UNHANDLED, WAITED};
-use super::task_ref::report_panic;
+use super::state::{CANCELLED, DONE, LEFT, ROOT, TAKEN, UNHANDLED, WAITED};
+use super::unread::ErasedAsError;
 use crate::error::TaskError;
 use crate::guard;
 use crate::inner::Inner;
@@ -49,6 +49,8 @@ pub(crate) struct Seldom {
     pub(crate) requests: Requests,
     /// Why there is no value.
     error: Cell<Option<TaskError>>,
+    /// With `TELLS_ERRORS`.
+    pub(super) as_error: Cell<Option<ErasedAsError>>,
 }
 
 impl Seldom {
@@ -262,12 +264,8 @@ impl<T: 'static> Join<T> {
         self.header.set(DONE);
         self.header.complete();
         if self.header.has(UNHANDLED) {
-            match self.take_unread() {
-                Some(Err(TaskError::Panicked(panic))) if !self.header.has(IGNORED) => {
-                    report_panic(self, panic);
-                }
-                unread => guard::discard(lp, unread),
-            }
+            let unwanted = self.take_unwanted();
+            guard::discard(lp, unwanted);
         }
     }
 

@@ -16,6 +16,7 @@ mod spawn;
 mod state;
 mod step;
 mod task_ref;
+mod unread;
 mod waker;
 mod watch;
 
@@ -32,7 +33,7 @@ pub(crate) use waker::{RemoteWake, TaskWaker};
 
 pub use awaiter::Awaiter;
 pub use builder::TaskBuilder;
-pub use handle::{CancelOnDrop, Task};
+pub use handle::Task;
 pub use hook::{EagerSpawn, SpawnHook, TaskBody};
 pub use shield::{Shield, shield};
 pub use spawn::{current_task, spawn};

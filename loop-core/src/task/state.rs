@@ -21,6 +21,7 @@
 //! | `POLLED` | somebody awaited the handle | never |
 //! | `UNHANDLED` | no handle is left to read the outcome | never |
 //! | `IGNORED` | nobody is to be told how it fails | never |
+//! | `TELLS_ERRORS` | an `Err` that nobody reads is to be reported | never |
 //! | `WAITED` | somebody waits for the end, or has waited | never |
 //! | `ROOT` | it is the future of a `run_until_complete` | never |
 
@@ -39,3 +40,4 @@ pub(crate) const ROOT: u16 = 1 << 5;
 pub(crate) const IGNORED: u16 = 1 << 6;
 pub(crate) const TAKEN: u16 = 1 << 7;
 pub(crate) const WAITED: u16 = 1 << 8;
+pub(crate) const TELLS_ERRORS: u16 = 1 << 9;

@@ -160,8 +160,6 @@ fn deliver_or_poll(lp: &LoopRef, key: TaskKey, lent: &mut Lent<'_, '_>) {
     }
     let (polled, values) = gear::step_plainly(&mut body, key, lent);
     if values.is_empty() && !lent.waker.is_kept() {
-        // There is nothing in it, and dropping it is a look.
-        std::mem::forget(values);
         conclude(lp, key, body, lent, polled);
     } else {
         let gear = Gear { waker: gear::kept(&lp.inner, lent), values };

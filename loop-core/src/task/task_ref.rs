@@ -7,11 +7,9 @@ use std::rc::Rc;
 use super::cell::TaskKey;
 use super::join::{AnyJoin, Header};
 use super::state::{CANCELLED, DONE};
-use crate::error::PanicError;
-use crate::guard;
 use crate::inner::Inner;
 use crate::loop_ref::LoopRef;
-use crate::report::{ExceptionContext, Failure, write_line};
+use crate::report::ExceptionContext;
 
 /// A reference to a task of any output: what [`current_task`](crate::current_task) and
 /// [`LoopRef::tasks`] return. It keeps nothing running and owns no outcome.
@@ -107,16 +105,4 @@ pub(super) fn report_pending(lp: &LoopRef, join: &Rc<dyn AnyJoin>) {
     let mut context = ExceptionContext::new("task was destroyed while it was pending");
     context.task = Some(TaskRef { join: join.clone() });
     lp.report(&context);
-}
-
-/// Reports a panic that nobody will read (B-TASK-23), to standard error if the loop is gone.
-pub(super) fn report_panic(join: Rc<dyn AnyJoin>, panic: PanicError) {
-    let home = join.header().home.upgrade();
-    let mut context = ExceptionContext::new("task panicked and nobody awaited it")
-        .with_failure(Failure::Panic(panic));
-    context.task = Some(TaskRef { join });
-    match home {
-        Some(inner) => guard::report(&LoopRef { inner }, context),
-        None => write_line(&context),
-    }
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use loop_core::{CancelOnDrop, LoopFuture, LoopRef, Task, timeout_at};
+use loop_core::{CancelOnDrop, LoopFuture, Task, timeout_at};
 
 use super::clients::Clients;
 use super::listener::Listener;
@@ -27,7 +27,7 @@ pub(super) struct State {
     clients: RefCell<Clients>,
     next_client: Cell<u64>,
     /// Connections whose PROXY header is being read: dropping such a task ends it.
-    shaking: RefCell<BTreeMap<u64, CancelOnDrop<()>>>,
+    shaking: RefCell<BTreeMap<u64, CancelOnDrop<Task<()>>>>,
     /// Completed once the server is closed.
     stopped: LoopFuture<()>,
     /// Completed once the server is closed and its last connection is over.
@@ -148,10 +148,6 @@ impl Server {
 
     pub(super) fn state(&self) -> &Rc<State> {
         &self.state
-    }
-
-    pub(super) fn lp(&self) -> &LoopRef {
-        &self.shared.lp
     }
 
     /// The IP addresses that are listened on; none after [`close`](Self::close).

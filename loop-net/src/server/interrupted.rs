@@ -1,13 +1,13 @@
 //! Serving until the program is asked to end.
 
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
+use std::task::Poll;
 
-use loop_core::{Handle, LoopRef, Signal};
+use loop_core::interrupted;
 
 use super::handle::Server;
-
-/// What Ctrl-C sends, and what a supervisor sends first.
-const REQUESTS: [Signal; 2] = [Signal::INT, Signal::TERM];
 
 impl Server {
     /// Serves until the program is asked to end, by SIGINT (which Ctrl-C sends) or SIGTERM (which systemd and
@@ -31,51 +31,25 @@ impl Server {
     /// # }
     /// ```
     ///
-    /// While it serves, its handlers take the place of others that the loop has for these signals, those of another
-    /// server that waits here included: of several servers one waits, and the others are closed behind it. Afterwards
-    /// a second Ctrl-C does what it does by default, and ends the process at once.
+    /// Any number of servers may wait, on any number of loops. It waits as
+    /// [`interrupted`](loop_core::interrupted()) does: meanwhile other handlers that the loop has for these signals are
+    /// replaced, and afterwards a second Ctrl-C does what it does by default, and ends the process at once.
     ///
-    /// Dropping the future closes the server, as [`serve_forever`](Self::serve_forever) does, and removes the
-    /// handlers.
+    /// Dropping the future closes the server, as [`serve_forever`](Self::serve_forever) does, and lets the signals
+    /// go.
     ///
     /// # Errors
     /// As [`serve_forever`](Self::serve_forever), and when a signal cannot be handled; the server is closed
     /// then.
     pub async fn serve_until_interrupted(&self) -> io::Result<()> {
-        let serving = self.begin_serving()?;
-        let handlers = Handlers::install(self)?;
-        self.stopped().await;
-        drop((handlers, serving));
-        Ok(())
-    }
-}
-
-/// Removed when this is dropped.
-struct Handlers {
-    lp: LoopRef,
-    installed: Vec<(Signal, Handle)>,
-}
-
-impl Handlers {
-    /// Each request closes the server.
-    fn install(server: &Server) -> io::Result<Handlers> {
-        let mut handlers = Handlers { lp: server.lp().clone(), installed: Vec::new() };
-        for signal in REQUESTS {
-            let state = server.state().clone();
-            let handle = handlers.lp.add_signal_handler(signal, move || state.close())?;
-            handlers.installed.push((signal, handle));
-        }
-        Ok(handlers)
-    }
-}
-
-impl Drop for Handlers {
-    fn drop(&mut self) {
-        for (signal, handle) in &self.installed {
-            // Another one that has taken the place has cancelled ours.
-            if !handle.is_cancelled() {
-                self.lp.remove_signal_handler(*signal);
-            }
-        }
+        // Ending this closes the server.
+        let _serving = self.begin_serving()?;
+        let mut stopped = pin!(self.stopped());
+        let mut interrupted = pin!(interrupted());
+        poll_fn(|cx| match stopped.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => interrupted.as_mut().poll(cx).map_ok(drop),
+        })
+        .await
     }
 }

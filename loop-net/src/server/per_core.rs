@@ -50,13 +50,12 @@ use crate::socket::Socket;
 /// A `main` that lasts until Ctrl-C waits on a loop of its own:
 ///
 /// ```
-/// # use loop_net::{EventLoop, Signal, serve_per_core};
+/// # use loop_net::{LoopRef, Signal, interrupted, run, serve_per_core};
 /// # let servers = serve_per_core(1, "127.0.0.1:0", async |it| it.serve_streams(async |_, _| ()).await)?;
-/// let mut event_loop = EventLoop::new()?;
-/// let lp = event_loop.loop_ref();
-/// event_loop.add_signal_handler(Signal::INT, move || lp.stop())?;
-/// # event_loop.call_soon(|| loop_selector::raise(Signal::INT));
-/// event_loop.run_forever()?;
+/// run(async {
+/// #   LoopRef::current().call_soon(|| loop_selector::raise(Signal::INT));
+///     interrupted().await
+/// })??;
 /// servers.shutdown(std::time::Duration::from_secs(5))?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
