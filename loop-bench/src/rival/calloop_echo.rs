@@ -45,7 +45,7 @@ impl EventSource for Connection {
         let Self { stream, unsent, shared } = self;
         let (mut echoed, mut next) = (shared.echoed.get(), Next::Read);
         stream.process_events(readiness, token, |_readiness, stream| {
-            next = unsent.advance(stream, &mut shared.buffer.borrow_mut(), &mut echoed)?;
+            next = unsent.advance(stream, &mut shared.buffer.borrow_mut(), &mut echoed);
             Ok(PostAction::Continue)
         })?;
         shared.echoed.set(echoed);

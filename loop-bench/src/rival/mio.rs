@@ -141,7 +141,8 @@ pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
                 LISTENER => accept(&poll, &listener, &mut connections, &mut free)?,
                 Token(index) => {
                     let Some(connection) = &mut connections[index] else { continue };
-                    if !connection.advance(&mut buffer, &mut echoed)? {
+                    // A peer that resets its connection ends that one.
+                    if !connection.advance(&mut buffer, &mut echoed).unwrap_or(false) {
                         connections[index] = None;
                         free.push(index);
                     }

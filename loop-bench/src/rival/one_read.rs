@@ -29,8 +29,17 @@ pub(crate) enum Next {
 }
 
 impl Unsent {
-    /// Sends what waits, or reads once and sends that.
+    /// Sends what waits, or reads once and sends that. A connection that fails is over.
     pub(crate) fn advance(
+        &mut self,
+        stream: &TcpStream,
+        buffer: &mut [u8],
+        echoed: &mut u64,
+    ) -> Next {
+        self.step(stream, buffer, echoed).unwrap_or(Next::Close)
+    }
+
+    fn step(
         &mut self,
         mut stream: &TcpStream,
         buffer: &mut [u8],

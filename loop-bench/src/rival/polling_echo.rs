@@ -41,7 +41,7 @@ pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
                 continue;
             }
             let Some((stream, unsent)) = &mut connections[key] else { continue };
-            match unsent.advance(stream, &mut buffer, &mut echoed)? {
+            match unsent.advance(stream, &mut buffer, &mut echoed) {
                 Next::Read => poller.modify(&*stream, Event::readable(key))?,
                 Next::Write => poller.modify(&*stream, Event::writable(key))?,
                 Next::Close => {

@@ -205,6 +205,48 @@ mod tests {
         assert!(reason_against("tokio", 1 << 40).unwrap().contains("files"));
     }
 
+    /// Resets a connection that has had its answer, or has not read one, and then talks on another one.
+    fn reset_and_talk(name: &str, address: SocketAddr, reads: bool) {
+        let mut peer = TcpStream::connect(address).unwrap();
+        peer.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+        let block = vec![7; 1 << 20];
+        if reads {
+            peer.write_all(b"x").unwrap();
+            peer.read_exact(&mut [0]).unwrap();
+        } else {
+            // Until the server takes no more, or has taken a lot.
+            let _ = (0..64).try_for_each(|_| peer.write_all(&block));
+        }
+        rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
+        drop(peer);
+        let mut other = TcpStream::connect(address).unwrap();
+        other.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut answer = [0; 5];
+        let talked = other.write_all(b"well?").and_then(|()| other.read_exact(&mut answer));
+        talked.unwrap_or_else(|error| panic!("{name} after a reset: {error}"));
+        assert_eq!(&answer, b"well?", "{name}");
+    }
+
+    #[test]
+    fn a_client_that_resets_its_connection_ends_no_server() {
+        for (name, server) in protocols().chain(streams()).chain(sockets()).chain(rivals()) {
+            for reads in [true, false] {
+                match &server {
+                    Server::Thread(serve) => {
+                        let server = EchoServer::start(serve).unwrap();
+                        reset_and_talk(&name, server.address, reads);
+                        server.finish().unwrap_or_else(|error| panic!("{name}: {error}"));
+                    }
+                    Server::Process(launch) => {
+                        let server = launch.start().unwrap();
+                        reset_and_talk(&name, server.address, reads);
+                        foreign::finish(server).unwrap_or_else(|error| panic!("{name}: {error}"));
+                    }
+                }
+            }
+        }
+    }
+
     /// What the peer does not take must wait in the server, and keep its order.
     #[test]
     fn foreign_servers_keep_what_a_slow_reader_does_not_take() {
