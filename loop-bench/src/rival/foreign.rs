@@ -1,12 +1,14 @@
-//! Echo servers in C and Python: programs that say where they listen, and what they have echoed when their
-//! standard input has ended. With an argument more they only tell what they are built on.
+//! Echo servers in C and Python, and one in Rust that is no part of this workspace: programs that say where they listen,
+//! and what they have echoed when their standard input has ended. With an argument more they only tell what they are
+//! built on.
 
 use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::c_source::CSource;
-use crate::child::{Launch, ServerProcess};
+use crate::child::{Launch, ServerProcess, built};
 use crate::machine::line_of;
 
 /// The floor, and three event loops.
@@ -59,7 +61,7 @@ pub(crate) fn echo_servers() -> &'static [(&'static str, Result<Launch, String>)
             (source.name, program.map(|program| Launch { program, arguments: vec![] }))
         });
         let in_python = IN_PYTHON.iter().map(|&(module, how)| (module, python(module, how)));
-        let servers = in_c.chain(in_python);
+        let servers = in_c.chain(in_python).chain([("glommio", glommio())]);
         if ServerProcess::TELLS_TIME {
             return servers.collect();
         }
@@ -83,14 +85,32 @@ pub fn foreign_versions(takes_part: impl Fn(&str) -> bool) -> Vec<String> {
 }
 
 fn python(module: &'static str, how: &str) -> Result<Launch, String> {
-    let output = Command::new("python3").args(["-c", &format!("import {module}")]).output();
-    let output =
-        output.map_err(|error| format!("python3: {error}; try apt-get install python3"))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        let told = text.lines().last().unwrap_or("failed");
+    let import = ["-c", &format!("import {module}")];
+    let told = refusal("python3".as_ref(), &import)
+        .map_err(|error| format!("python3: {error}; try apt-get install python3"))?;
+    if let Some(told) = told {
         return Err(format!("python3: {told}; try {how}"));
     }
     let arguments = ["-c", PYTHON_SOURCE, module].map(str::to_owned).to_vec();
     Ok(Launch { program: "python3".into(), arguments })
+}
+
+/// A feature of this crate would make its build a part of every `cargo test --all-features`.
+fn glommio() -> Result<Launch, String> {
+    let how =
+        "cargo build --release --manifest-path loop-bench/glommio/Cargo.toml --target-dir target";
+    let program = built("glommio_echo").map_err(|error| format!("{error}; try {how}"))?;
+    match refusal(&program, &["version"]) {
+        Ok(None) => Ok(Launch { program, arguments: vec![] }),
+        Ok(Some(told)) => Err(told),
+        Err(error) => Err(format!("{}: {error}", program.display())),
+    }
+}
+
+/// The last words of a program that fails.
+fn refusal(program: &Path, arguments: &[&str]) -> io::Result<Option<String>> {
+    let output = Command::new(program).args(arguments).output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = text.lines().last().unwrap_or("failed");
+    Ok((!output.status.success()).then(|| last.to_owned()))
 }

@@ -9,16 +9,7 @@ type Found = Vec<(&'static str, Result<Serve, String>)>;
 /// Each by its name, or why it cannot run here. The first call tries whether the system allows io_uring.
 pub(crate) fn echo_servers() -> &'static Found {
     static FOUND: OnceLock<Found> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        // As a feature it would be part of every `cargo test --all-features`.
-        let glommio = "left out: its build fetches with git and configures a C library";
-        vec![
-            ("smol", smol()),
-            ("monoio", monoio()),
-            ("compio", compio()),
-            ("glommio", Err(glommio.into())),
-        ]
-    })
+    FOUND.get_or_init(|| vec![("smol", smol()), ("monoio", monoio()), ("compio", compio())])
 }
 
 #[cfg(feature = "smol")]
