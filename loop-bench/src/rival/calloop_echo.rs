@@ -79,9 +79,11 @@ pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let shared = Rc::new(Shared { buffer: vec![0; 64 * 1024].into(), echoed: Cell::new(0) });
-    let (handle, connections) = (event_loop.handle(), Rc::clone(&shared));
+    // One that counts would hold the loop, which holds the source, and with it every connection for ever.
+    let (handle, connections) = (event_loop.handle().downgrade(), Rc::clone(&shared));
     let source = Generic::new(listener, Interest::READ, Mode::Level);
     let accepting = move |_readiness, listener: &mut _, (): &mut ()| {
+        let handle = handle.upgrade().expect("the loop runs this");
         accept(&handle, AsRef::as_ref(listener), &connections)
     };
     event_loop.handle().insert_source(source, accepting).map_err(|refused| refused.error)?;

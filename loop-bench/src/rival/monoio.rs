@@ -32,13 +32,22 @@ pub(crate) fn serve_echo(ready: Ready) -> io::Result<u64> {
         let listener = TcpListener::bind_with_config(ready.listen(), &options)?;
         let buffer = ready.buffer();
         let stopped = ready.announce_last(listener.local_addr()?);
+        let (open, mut all_closed) = tokio::sync::mpsc::channel::<()>(1);
         loop {
             let (stream, _peer) = listener.accept().await?;
             if stopped.load(Ordering::Acquire) {
-                return io::Result::Ok(());
+                break;
             }
-            drop(spawn(echo(stream, buffer, Rc::clone(&count))));
+            let (count, open) = (Rc::clone(&count), open.clone());
+            drop(spawn(async move {
+                _ = echo(stream, buffer, count).await;
+                drop(open);
+            }));
         }
+        // Its runtime keeps what a task holds that it did not end, the descriptor too. The clients are gone.
+        drop(open);
+        all_closed.recv().await;
+        io::Result::Ok(())
     })?;
     Ok(echoed.get())
 }
