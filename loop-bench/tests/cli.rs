@@ -219,6 +219,19 @@ fn every_kind_of_server_is_served_where_it_is_told() {
     }
 }
 
+/// valgrind shows a program no page of the kernel's functions: what looks for that by itself ends there.
+#[test]
+fn what_a_server_does_can_be_counted() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: valgrind is not installed");
+        return;
+    }
+    let ping_pong = ["wake/ping_pong_cpu", "--subject", "loop-core/epoll", "--rounds", "1"];
+    let output = loop_bench(&[&["run", "--quick", "--counts"], &ping_pong[..]].concat());
+    let told = text(&output.stdout);
+    assert!(told.contains(" instructions, "), "{told}");
+}
+
 #[test]
 fn help_has_examples() {
     for args in [

@@ -8,8 +8,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-
+use crate::meter::processor_time;
 use crate::pin::pin_peer;
 
 type Stop = Box<dyn FnOnce() + Send>;
@@ -120,11 +119,6 @@ impl EchoServer {
     pub(crate) fn wait(self) -> io::Result<Served> {
         join(self.thread)
     }
-}
-
-/// The processor time that the calling thread has taken.
-pub(crate) fn processor_time() -> io::Result<Duration> {
-    clock_gettime(ClockId::ThreadCPUTime).try_into().map_err(io::Error::other)
 }
 
 fn join(thread: JoinHandle<io::Result<Served>>) -> io::Result<Served> {

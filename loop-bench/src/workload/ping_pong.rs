@@ -10,8 +10,8 @@ use loop_core::EventLoop;
 use loop_selector::by_name;
 
 use crate::bar::Bar;
+use crate::meter::processor_time;
 use crate::pin::pin_peer;
-use crate::rival::echo_server::processor_time;
 use crate::rival::loop_core::{best, name};
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
