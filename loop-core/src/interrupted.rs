@@ -83,7 +83,10 @@ impl Request {
 
     /// Handles the signals, those that others have taken over included.
     fn handle(self: &Rc<Self>) -> io::Result<()> {
-        self.handlers.borrow_mut().retain(|(_, handler)| !handler.is_cancelled());
+        // What a handler still holds is its user's: no borrow is held while one goes.
+        let (gone, kept) = self.handlers.take().into_iter().partition(|(_, it)| it.is_cancelled());
+        self.handlers.replace(kept);
+        drop::<Vec<_>>(gone);
         for signal in REQUESTS {
             if self.handlers.borrow().iter().any(|(handled, _)| *handled == signal) {
                 continue;

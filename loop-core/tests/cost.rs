@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::{pair, turn, virtual_loop};
 use loop_core::sync::Event;
 use loop_core::{
-    EventLoop, Interest, IoHandler, Readiness, TaskError, TaskGroup, catch_cancelled, gather,
+    EventLoop, Interest, IoHandler, Readiness, Task, TaskError, TaskGroup, catch_cancelled, gather,
     timeout, yield_now,
 };
 
@@ -138,9 +138,8 @@ fn memory_that_serves_again_keeps_nothing_of_the_task_before() {
     assert_eq!(dropped.get(), 6);
 }
 
-#[test]
-fn waking_at_home_and_polling_again_is_no_allocation() {
-    let mut event_loop = EventLoop::new().unwrap();
+/// A task that never ends, its waker, and how often it was polled.
+fn sleeper(event_loop: &mut EventLoop) -> (Task<()>, Waker, Rc<Cell<usize>>) {
     let kept: Rc<RefCell<Option<Waker>>> = Rc::default();
     let (keep, polls) = (kept.clone(), Rc::new(Cell::new(0)));
     let count = polls.clone();
@@ -149,9 +148,17 @@ fn waking_at_home_and_polling_again_is_no_allocation() {
         keep.borrow_mut().get_or_insert_with(|| cx.waker().clone());
         Poll::<()>::Pending
     }));
-    turn(&mut event_loop);
+    turn(event_loop);
+    let waker = kept.take().unwrap();
+    (task, waker, polls)
+}
+
+#[test]
+fn waking_at_home_and_polling_again_is_no_allocation() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let (task, waker, polls) = sleeper(&mut event_loop);
     at_most(0, || {
-        kept.borrow().as_ref().unwrap().wake_by_ref();
+        waker.wake_by_ref();
         turn(&mut event_loop);
     });
     assert_eq!(polls.get(), 1 + 3 * ROUNDS);
@@ -163,16 +170,7 @@ fn waking_at_home_and_polling_again_is_no_allocation() {
 fn a_wake_from_another_thread_is_a_sixteenth_of_an_allocation_at_most() {
     const WAKES: usize = 1_600;
     let mut event_loop = EventLoop::new().unwrap();
-    let kept: Rc<RefCell<Option<Waker>>> = Rc::default();
-    let (keep, polls) = (kept.clone(), Rc::new(Cell::new(0)));
-    let count = polls.clone();
-    let task = event_loop.spawn(poll_fn(move |cx| {
-        count.set(count.get() + 1);
-        keep.borrow_mut().get_or_insert_with(|| cx.waker().clone());
-        Poll::<()>::Pending
-    }));
-    turn(&mut event_loop);
-    let waker = kept.take().unwrap();
+    let (task, waker, polls) = sleeper(&mut event_loop);
     let turns = Arc::new(Barrier::new(2));
     let theirs = turns.clone();
     let thread = std::thread::spawn(move || {
