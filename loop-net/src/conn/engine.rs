@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use loop_core::{
@@ -15,10 +15,10 @@ use super::accepted::Accepted;
 use super::gather::Gather;
 use super::hooks::Called;
 use super::info::Info;
+use super::rare::Rare;
 use super::state::{Actions, State};
 use super::write_buf::WriteBuf;
 use crate::error::{NetError, named};
-use crate::layer::Layer;
 use crate::protocol::AnyProtocol;
 use crate::sock_addr::SockAddr;
 use crate::socket::{Kind, Socket};
@@ -34,7 +34,7 @@ pub(super) struct Marks {
 
 impl Marks {
     /// At the start (B-TRN-13).
-    const DEFAULT: Marks = Marks { low: 16 * 1024, high: 64 * 1024 };
+    pub(super) const DEFAULT: Marks = Marks { low: 16 * 1024, high: 64 * 1024 };
 }
 
 /// What the connections of one loop share, so that an idle one owns no buffer.
@@ -72,13 +72,6 @@ impl Shared {
     }
 }
 
-/// What few connections have: other marks than the usual ones, what they were lost by, a layer on top.
-struct Rare {
-    marks: Cell<Marks>,
-    error: Cell<Option<NetError>>,
-    layer: OnceCell<Weak<dyn Layer>>,
-}
-
 /// A connection. The loop owns it through its registration, from `connection_made` to the loss; the
 /// queued call of `connection_lost` is its last owner. Then its fields go in this order: the socket is
 /// closed, the protocol dropped, the owner told (B-TRN-05). What few connections have is in boxes, for
@@ -93,7 +86,7 @@ pub(crate) struct Conn {
     pub(super) buf: RefCell<WriteBuf>,
     /// What is fed instead of the protocol, if the state says so.
     pub(super) stream: OnceCell<Rc<Stream>>,
-    rare: OnceCell<Box<Rare>>,
+    pub(super) rare: OnceCell<Box<Rare>>,
     pub(super) info: Rc<Info>,
 }
 
@@ -155,13 +148,6 @@ impl Conn {
         self.rare().marks.set(marks);
     }
 
-    fn rare(&self) -> &Rare {
-        self.rare.get_or_init(|| {
-            let marks = Cell::new(Marks::DEFAULT);
-            Box::new(Rare { marks, error: Cell::default(), layer: OnceCell::new() })
-        })
-    }
-
     #[inline]
     pub(super) fn state(&self) -> State {
         self.info.state.get()
@@ -207,21 +193,6 @@ impl Conn {
 
     pub(crate) fn abort(&self) {
         self.advance(State::lose);
-    }
-
-    /// What users have is a layer that goes through this connection.
-    #[cfg(feature = "tls")]
-    pub(crate) fn set_layer(&self, layer: Weak<dyn Layer>) {
-        // There is one at the most; a further one goes through that.
-        let _ = self.rare().layer.set(layer);
-    }
-
-    /// Closes what users have: a layer ends its own connection first, and closes this one behind that.
-    pub(crate) fn close_for_users(&self) {
-        match self.rare.get().and_then(|rare| rare.layer.get()?.upgrade()) {
-            Some(layer) => layer.close(),
-            None => self.close(),
-        }
     }
 
     /// Ordinary network errors go to the protocol, not to the exception handler (B-TRN-17).

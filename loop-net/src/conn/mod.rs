@@ -6,6 +6,7 @@ mod gather;
 mod hooks;
 mod info;
 mod lending;
+mod rare;
 mod reading;
 mod state;
 mod write_buf;
