@@ -5,24 +5,27 @@
 
 Checks that both processes serve, that each request is told its own client's address, through version 1
 of the PROXY protocol (one process) and version 2 (the other), that garbage in the place of a header costs
-nothing but its own connection, and that a process which is shut down loses no request: the other one answers
-the rest.
+nothing but its own connection, and that a process which is shut down, after HAProxy was told to send it nobody
+new, loses no request: the other one answers the rest.
 """
 
 import collections
+import concurrent.futures
+import pathlib
 import random
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 
 from example import Example, free_ports, program, wait_for
 
 CONFIG = """
 global
     maxconn 2000
+    stats socket {admin} level admin
 defaults
     mode tcp
     retries 3
@@ -30,13 +33,14 @@ defaults
     timeout connect 2s
     timeout client 10s
     timeout server 10s
+    timeout check 10s
 frontend front
     bind 127.0.0.1:{front}
     default_backend servers
 backend servers
     balance roundrobin
-    server one 127.0.0.1:{one} send-proxy check inter 100ms
-    server two 127.0.0.1:{two} send-proxy-v2 check inter 100ms
+    server one 127.0.0.1:{one} send-proxy check
+    server two 127.0.0.1:{two} send-proxy-v2 check
 """
 
 
@@ -73,7 +77,19 @@ def refused(port, instead):
             pass
 
 
-def check(one, two, front, count):
+def drain(admin, name, child):
+    """Shuts a process down in order, as its administrator would, in the midst of requests."""
+    time.sleep(0.1)
+    with socket.socket(socket.AF_UNIX) as control:
+        control.connect(admin)
+        control.sendall(f"set server servers/{name} state drain\n".encode())
+        control.shutdown(socket.SHUT_WR)
+        answer = control.recv(4096)
+        assert not answer.strip(), answer
+    child.send_signal(signal.SIGINT)
+
+
+def check(one, two, front, admin, count):
     served = requests(front, count)
     assert set(served) == {one.child.pid, two.child.pid}, served
     assert min(served.values()) >= count // 4, served
@@ -88,12 +104,16 @@ def check(one, two, front, count):
     assert len(served) == 2, served
     print("who comes without a PROXY header, or with garbage in its place, is refused; both serve on")
 
-    threading.Timer(0.1, one.child.send_signal, [signal.SIGINT]).start()
-    served = requests(front, count)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        draining = pool.submit(drain, admin, "one", one.child)
+        served = requests(front, count)
+        draining.result()
+    after = requests(front, count)
     assert one.child.wait(timeout=20) == 0
-    assert served[one.child.pid] + served[two.child.pid] == count, served
-    assert served[two.child.pid] > served[one.child.pid] > 0, served
-    print(f"{count} more while one process was shut down: {served[one.child.pid]} by it, "
+    assert set(after) == {two.child.pid}, after
+    served += after
+    assert served[one.child.pid] + served[two.child.pid] == 2 * count, served
+    print(f"{2 * count} more while one process was shut down: {served[one.child.pid]} by it, "
           f"{served[two.child.pid]} by the other, none lost")
     two.end()
     print("both ended with 0")
@@ -106,13 +126,14 @@ def main():
     example, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     [front] = free_ports(1)
     with Example(example, 0) as one, Example(example, 0) as two, \
-            tempfile.NamedTemporaryFile("w", suffix=".cfg") as config:
-        config.write(CONFIG.format(front=front, one=one.port, two=two.port))
-        config.flush()
-        proxy = subprocess.Popen([haproxy, "-q", "-f", config.name, "-db"])
+            tempfile.TemporaryDirectory() as folder:
+        admin = f"{folder}/admin"
+        config = pathlib.Path(folder, "haproxy.cfg")
+        config.write_text(CONFIG.format(admin=admin, front=front, one=one.port, two=two.port))
+        proxy = subprocess.Popen([haproxy, "-q", "-f", config, "-db"])
         try:
             wait_for(front)
-            check(one, two, front, count)
+            check(one, two, front, admin, count)
         finally:
             proxy.kill()
             proxy.wait()

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! It answers each HTTP request with the client's address and its own process id. Ctrl-C shuts it down in
-//! order: it stops listening, so that HAProxy sends nobody new, answers who is there, and ends.
+//! order: it answers who has connected, stops listening, so that HAProxy sends nobody new, and ends. To lose nobody
+//! who connects at that very moment, tell HAProxy before: `set server servers/one state drain`.
 //! `ci/interop/haproxy.py` runs two of them.
 
 use std::io;

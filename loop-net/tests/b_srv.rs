@@ -3,8 +3,8 @@
 mod common;
 
 use std::cell::{Cell, RefCell};
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -629,6 +629,64 @@ fn a_drain_without_a_limit_waits_for_all() {
         world.event_loop.call_later(Duration::from_millis(20), move || drop(peer));
         let drained = world.block_on(server.drain(Duration::MAX));
         assert_eq!((drained.finished, drained.aborted), (1, 0));
+    });
+}
+
+/// Whoever had connected and sent a request, and was not accepted yet, was reset.
+#[test]
+fn drain_serves_those_who_wait_to_be_accepted() {
+    for_each_backend(|world| {
+        let probe = Probe::echoing();
+        let server = world.serve(&probe);
+        let addr = server.local_addrs()[0];
+        let mut peers: Vec<_> = (0..10).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        for peer in &mut peers {
+            peer.write_all(b"request").unwrap();
+            peer.shutdown(Shutdown::Write).unwrap();
+        }
+        assert_eq!(server.accepted(), 0);
+        let drained = world.block_on(server.drain(Duration::MAX));
+        assert_eq!((drained.finished, drained.aborted, server.accepted()), (10, 0, 10));
+        for mut peer in peers {
+            let mut answer = String::new();
+            peer.read_to_string(&mut answer).unwrap();
+            assert_eq!(answer, "request");
+        }
+        assert!(refused(addr));
+    });
+}
+
+#[test]
+fn drain_accepts_no_more_than_the_limit() {
+    for_each_backend(|world| {
+        let builder = world.net.tcp_server("127.0.0.1:0").max_connections(3);
+        let server = world.block_on(builder.bind(Probe::echoing)).unwrap();
+        let addr = server.local_addrs()[0];
+        let peers: Vec<_> = (0..5).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        world.event_loop.call_later(Duration::from_millis(5), move || drop(peers));
+        let drained = world.block_on(server.drain(Duration::MAX));
+        assert_eq!((drained.finished, server.accepted()), (3, 3));
+    });
+}
+
+/// A factory that closes the server is not called again.
+#[test]
+fn drain_ends_when_a_factory_closes_the_server() {
+    for_each_backend(|world| {
+        let server: Rc<RefCell<Option<Server>>> = Rc::default();
+        let (inner, made) = (server.clone(), Rc::new(Cell::new(0)));
+        let count = made.clone();
+        let bound = world.net.tcp_server("127.0.0.1:0").bind(move || {
+            count.set(count.get() + 1);
+            inner.borrow().as_ref().unwrap().close();
+            Probe::new()
+        });
+        *server.borrow_mut() = Some(world.block_on(bound).unwrap());
+        let addr = server.borrow().as_ref().unwrap().local_addrs()[0];
+        let peers = [(); 3].map(|()| TcpStream::connect(addr).unwrap());
+        let drained = world.block_on(server.borrow().as_ref().unwrap().drain(Duration::MAX));
+        assert_eq!((made.get(), drained.finished, drained.aborted), (1, 0, 0));
+        drop((peers, server.take()));
     });
 }
 

@@ -60,6 +60,23 @@ fn either_signal_ends_it_and_closes_the_server_but_no_connection() {
 }
 
 #[test]
+fn those_who_wait_to_be_accepted_are_served_before_it_ends() {
+    let _alone = alone();
+    for_each_backend(|world| {
+        let probe = Probe::new();
+        let server = Rc::new(world.serve(&probe));
+        let serving = serve(world, &server);
+        raise(Signal::TERM).unwrap();
+        let peers = [(); 4].map(|()| TcpStream::connect(server.local_addrs()[0]).unwrap());
+        world.block_on(serving).unwrap().unwrap();
+        assert!(!server.is_serving() && server.connections() == 4);
+        drop(peers);
+        world.until(|| server.connections() == 0);
+        assert_eq!(probe.trace.count("made"), 4);
+    });
+}
+
+#[test]
 fn several_servers_that_wait_are_all_ended() {
     let _alone = alone();
     for_each_backend(|world| {

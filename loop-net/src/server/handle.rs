@@ -83,6 +83,16 @@ impl State {
         self.check_done();
     }
 
+    /// Closes, and serves those who were let in before.
+    pub(super) fn close_behind_the_last(&self) {
+        // Accepting runs factories, which may close the server.
+        let listeners = self.listeners.borrow().clone();
+        for listener in listeners {
+            listener.accept_last();
+        }
+        self.close();
+    }
+
     fn check_done(&self) {
         if self.closed.get() && self.connections.get() == 0 {
             // It may be done already.
@@ -178,6 +188,9 @@ impl Server {
     }
 
     /// Stops listening, at once. Accepted connections live on. Closing twice is fine (B-SRV-03).
+    ///
+    /// Who is connected as far as the system is concerned, and was not accepted yet, is reset by it;
+    /// [`drain`](Self::drain) accepts them first.
     pub fn close(&self) {
         self.state.close();
     }
@@ -240,8 +253,13 @@ impl Server {
         let _ = self.state.stopped.clone().await;
     }
 
-    /// Shuts the server down in order: it stops listening at once, lets its connections finish for up
-    /// to `grace`, and aborts those that have not. `Duration::MAX` is a grace without an end.
+    /// Shuts the server down in order: it accepts who waits to be (at most as many as the backlog, and never more
+    /// than `max_connections`), stops listening, lets its connections finish for up to `grace`, and aborts
+    /// those that have not. `Duration::MAX` is a grace without an end.
+    ///
+    /// A client whose connection is completed at the very moment at which the listener closes may still be reset:
+    /// no call of the system's does both. A proxy in front should be told before (`set server ... state drain` in
+    /// HAProxy); then nothing is lost.
     ///
     /// Connections are not told; protocols that wait for requests would wait to the end. Tell them
     /// first, or call [`close_clients`](Self::close_clients) to have what is written flushed and
@@ -266,7 +284,7 @@ impl Server {
 
     /// [`drain`](Self::drain) with a deadline, for several servers that end together; dropped, as that.
     pub async fn drain_until(&self, deadline: Instant) -> Drained {
-        self.close();
+        self.state.close_behind_the_last();
         let open = self.connections();
         // Whether it was in time shows in the number of connections.
         let _ = timeout_at(deadline, self.wait_closed()).await;

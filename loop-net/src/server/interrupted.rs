@@ -11,8 +11,9 @@ use super::handle::Server;
 
 impl Server {
     /// Serves until the program is asked to end, by SIGINT (which Ctrl-C sends) or SIGTERM (which systemd and
-    /// containers send), or until [`close`](Self::close). The server has stopped listening when this returns;
-    /// its connections live on, to be ended as befits them: the end of a program's `main`.
+    /// containers send), or until [`close`](Self::close). The server has stopped listening when this returns, and
+    /// has accepted who waited to be, as [`drain`](Self::drain) does; its connections live on, to be ended as
+    /// befits them: the end of a program's `main`.
     ///
     /// ```
     /// # use loop_net::{LoopRef, Net, Server, StreamReader, StreamWriter, run};
@@ -50,6 +51,8 @@ impl Server {
             Poll::Ready(()) => Poll::Ready(Ok(())),
             Poll::Pending => interrupted.as_mut().poll(cx).map_ok(drop),
         })
-        .await
+        .await?;
+        self.state().close_behind_the_last();
+        Ok(())
     }
 }
