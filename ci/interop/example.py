@@ -26,23 +26,34 @@ def program(name, package):
     return found
 
 
+# Bound, and listening to nobody, for as long as the script runs.
+held = []
+
+
 def free_ports(count):
-    """Numbers that nobody has at the moment."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
+    """Numbers for programs that cannot choose one and say which. Linux gives a number that is held here to no socket
+    that asks for any, nor to an outgoing connection; to one that asks for this number, and sets SO_REUSEADDR as
+    servers do, it gives it, again and again."""
+    ports = []
+    for _ in range(count):
+        holder = socket.socket()
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        held.append(holder)
+        ports.append(holder.getsockname()[1])
     return ports
 
 
 def wait_for(port):
     """Until somebody listens there."""
-    for _ in range(200):
+    begin = time.monotonic()
+    while True:
         try:
             return socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            time.sleep(0.05)
-    raise TimeoutError(f"nobody listens at {port}")
+        except OSError as error:
+            if time.monotonic() - begin > 60:
+                raise TimeoutError(f"nobody listens at {port}") from error
+            time.sleep(0.02)
 
 
 def certificate(folder):
@@ -66,7 +77,7 @@ class Server:
 
     def end(self):
         self.child.send_signal(signal.SIGINT)
-        status = self.child.wait(20)
+        status = self.child.wait(60)
         assert status == 0, f"{self.child.args[0]} ended with {status}"
 
     def __enter__(self):

@@ -52,7 +52,7 @@ def slow_client_is_cut_off(server):
             except OSError:
                 break
     seconds = time.monotonic() - start
-    assert served and 4 < seconds < 20, (served, seconds)
+    assert served and 4 < seconds < 30, (served, seconds)
     print(f"a client that trickles its header: cut off after {seconds:.1f} s, {served} others served")
 
 
@@ -80,14 +80,16 @@ def secured(program, files, out, wanted):
         refused = subprocess.run(["curl", "-sS", url], capture_output=True, text=True)
         assert refused.returncode == 60, refused
         print("https: who does not know the certificate does not talk to it")
-        context, start = ssl.create_default_context(cafile=cert), time.monotonic()
+        context = ssl.create_default_context(cafile=cert)
         with socket.create_connection(("127.0.0.1", server.port)) as plain, \
                 context.wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False) as peer:
             peer.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert peer.recv(1000).startswith(b"HTTP/1.1 200 OK")
+            start = time.monotonic()
             server.child.send_signal(signal.SIGINT)
             assert peer.recv(1000) == b"", "an SSLEOFError would be the end without a goodbye"
-        assert server.child.wait(20) == 0 and time.monotonic() - start < 4
+        # After five seconds it would have been ended by force.
+        assert server.child.wait(60) == 0 and time.monotonic() - start < 5
         print("https: interrupted, it says goodbye to an idle connection, and ends at once")
 
 

@@ -60,7 +60,7 @@ async def datagrams(transport, protocol, sizes):
     for size in sizes:
         data = rng.randbytes(size)
         transport.sendto(data)
-        back = await asyncio.wait_for(protocol.received.get(), 10)
+        back = await asyncio.wait_for(protocol.received.get(), 60)
         assert back == data, f"{size} bytes came back as {back!r:.60}"
     transport.close()
     return len(sizes)
@@ -86,7 +86,6 @@ async def as_clients(directory, tcp, udp, total):
     print(f"asyncio's clients: {count} datagrams over UDP and {unix_count} over a Unix socket, "
           f"up to {max(SIZES)} bytes")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plain:
-        plain.settimeout(10)
         plain.connect(("127.0.0.1", udp))
         plain.send(b"")
         assert plain.recv(10) == b""
@@ -144,12 +143,16 @@ async def as_servers(example, directory, total):
 def with_socat(socat, directory, tcp, udp):
     text = b"through socat\n" * 1_000
     for address in (f"TCP:127.0.0.1:{tcp}", f"UNIX-CONNECT:{directory}/stream"):
-        out = subprocess.run([socat, "-t10", "-", address], input=text, capture_output=True,
-                             timeout=30, check=True).stdout
+        out = subprocess.run([socat, "-t60", "-", address], input=text, capture_output=True,
+                             timeout=120, check=True).stdout
         assert out == text, address
-    out = subprocess.run([socat, "-t1", "-", f"UDP:127.0.0.1:{udp}"], input=b"datagram",
-                         capture_output=True, timeout=30, check=True).stdout
-    assert out == b"datagram"
+    # Its input stays open until the answer is there: it waits so long, and no longer than that.
+    with subprocess.Popen([socat, "-", f"UDP:127.0.0.1:{udp}"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as child:
+        child.stdin.write(b"datagram")
+        child.stdin.flush()
+        assert child.stdout.read(8) == b"datagram"
+        child.kill()
     print("socat: TCP, Unix and UDP")
 
 
@@ -167,7 +170,7 @@ def main():
             if socat := program("socat", "socat"):
                 with_socat(socat, directory, tcp, udp)
             second = subprocess.run([example, "serve", directory, "0"], capture_output=True, text=True,
-                                    timeout=30)
+                                    timeout=60)
             assert second.returncode != 0 and "in use" in second.stderr, second
             print("a second server is refused:", second.stderr.strip().splitlines()[-1])
             server.end()

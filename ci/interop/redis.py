@@ -85,7 +85,7 @@ def real(folder):
 
 
 def connect(server):
-    return socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    return socket.create_connection(("127.0.0.1", server.port))
 
 
 def cli(server, *words, **options):
@@ -106,6 +106,9 @@ def talk(server, sent, ends, pieces):
         try:
             for piece in pieces(sent):
                 peer.sendall(piece)
+        except (ConnectionResetError, BrokenPipeError):
+            pass  # It has said why.
+        try:
             while data := peer.recv(1 << 16):
                 got += data
                 if got.endswith(b"$%d\r\n%s\r\n" % (len(mark), mark)):
@@ -127,11 +130,14 @@ def bytes_of(data):
 def same_answers(ours, theirs):
     for conversation in CONVERSATIONS + LAST_WORDS:
         sent, ends = b"".join(conversation), conversation in LAST_WORDS
-        expected = talk(theirs, sent, ends, whole)
         # What comes after the end would make the system throw away the answers.
         for pieces in [whole] if ends or len(sent) > 5_000 else [whole, bytes_of]:
-            got = talk(ours, sent, ends, pieces)
-            if got != expected:
+            # Who is held up for half a second tells another TTL; that does not happen three times.
+            for _ in range(3 if b"TTL" in sent else 1):
+                expected, got = talk(theirs, sent, ends, whole), talk(ours, sent, ends, pieces)
+                if got == expected:
+                    break
+            else:
                 same = len(os.path.commonprefix([got, expected]))
                 sys.exit(f"to {sent[:2000]}\nredis: ...{expected[max(0, same - 80):same + 80]}\n"
                          f"ours:  ...{got[max(0, same - 80):same + 80]}")
@@ -159,21 +165,26 @@ def pipelined(ours):
 
 
 def redis_cli(ours, theirs):
-    script = b"\n".join([b"SET a 1 PX 400", b"SET b 2 EX 1", b"SET c 3", b"EXPIRE c 1", b"SET d 4", b"MGET a b c d",
-                         b"TTL d", b"INCR d", b"ECHO \"two words\"", b"GET", b"NONE x", b"DEL d"])
+    script = b"\n".join([b"SET a 1 PX 100000", b"SET b 2 EX 100", b"SET c 3", b"EXPIRE c 100", b"SET d 4",
+                         b"MGET a b c d", b"TTL d", b"INCR d", b"ECHO \"two words\"", b"GET", b"NONE x", b"DEL d"])
     answers = [cli(server, input=script) for server in (ours, theirs)]
     assert answers[0] == answers[1], answers
-    start = time.monotonic()
-    gone = {}
-    while len(gone) < 3 and time.monotonic() - start < 5:
-        for key in "abc":
-            if key not in gone and cli(ours, "GET", key) == b"\n":
-                gone[key] = time.monotonic() - start
-                assert cli(ours, "TTL", key) == b"-2\n"
-        time.sleep(0.02)
-    # They were set before `start`, and are looked at every now and then.
-    assert gone["a"] < 0.8 and 0.5 < gone["b"] < 1.5 and 0.5 < gone["c"] < 1.5, gone
-    print("redis-cli: the same output from both; keys with EX, PX and EXPIRE are gone in time")
+    print("redis-cli: the same output from both")
+
+
+def expiry(ours):
+    """By the clock, of which nobody knows how late it is looked at: no key may go early, and each must go."""
+    before = time.monotonic()
+    cli(ours, input=b"SET a 1 PX 400\nSET b 2 EX 1\nSET c 3\nEXPIRE c 1\n")
+    after = time.monotonic()
+    for key, seconds in [("a", 0.4), ("b", 1), ("c", 1)]:
+        while (asked := time.monotonic()) and cli(ours, "GET", key) != b"\n":
+            assert asked < after + seconds + 10, f"{key} is still there"
+            time.sleep(0.02)
+        lived = time.monotonic() - before
+        assert lived > seconds - 0.01, f"{key} is gone after {lived}"
+        assert cli(ours, "TTL", key) == b"-2\n"
+    print("keys with EX, PX and EXPIRE go when it is time")
 
 
 def benchmark(ours, requests):
@@ -198,6 +209,7 @@ def main():
             pipelined(ours)
             same_answers(ours, theirs)
             redis_cli(ours, theirs)
+            expiry(ours)
             benchmark(ours, requests)
     print("ok")
 

@@ -2,6 +2,8 @@
 second argument is an address to listen on, or the word `version`."""
 
 import asyncio
+import contextlib
+import os
 import sys
 
 echoed = 0
@@ -43,7 +45,9 @@ async def main():
     host, port = server.sockets[0].getsockname()[:2]
     print("listening on", f"[{host}]:{port}" if ":" in host else f"{host}:{port}", flush=True)
     await ended
-    print(f"echoed {echoed}", flush=True)
+    # Whoever has ended it may be gone; what is printed would be tried again at exit.
+    with contextlib.suppress(BrokenPipeError):
+        os.write(sys.stdout.fileno(), f"echoed {echoed}\n".encode())
 
 
 version = f"python {sys.version.split()[0]}"

@@ -1,17 +1,20 @@
 //! [`ServerProcess`]: a server that is another program.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{env, process, thread};
+
+use socket2::{Domain, Socket, Type};
 
 use crate::pin::pin_peer;
+use crate::sys;
 
 /// A program that does not listen after so long never will.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How to start a server that says where it listens.
 #[derive(Clone)]
@@ -60,15 +63,21 @@ pub(crate) struct ServerProcess {
 
 impl ServerProcess {
     /// Whether the system tells what [`processor`](Self::processor) asks for.
-    pub(crate) const TELLS_TIME: bool =
-        cfg!(any(target_os = "linux", target_os = "android", target_os = "freebsd"));
+    pub(crate) fn tells_time() -> bool {
+        sys::processor_of(process::id()).is_ok()
+    }
 
     /// The same of [`resident`](Self::resident).
-    pub(crate) const TELLS_MEMORY: bool = cfg!(any(target_os = "linux", target_os = "android"));
+    pub(crate) fn tells_memory() -> bool {
+        sys::resident_of(process::id()).is_ok()
+    }
 
-    /// Starts what `command` makes for a port that was free a moment ago, and waits until it listens there.
+    /// Starts what `command` makes for a port, and waits until it listens there.
     pub(crate) fn start(command: impl FnOnce(u16) -> Command + Send) -> io::Result<Self> {
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let (held, address) = hold_port()?;
+        // Linux gives a port that is held, and not listened at, to nobody but who asks for this one. Elsewhere it may be
+        // taken by the one who holds it only.
+        let _held = cfg!(target_os = "linux").then_some(held);
         let mut command = command(address.port());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut server = Self { child: spawn(command)?, address, output: None };
@@ -138,12 +147,7 @@ impl ServerProcess {
     /// # Errors
     /// If the system does not say.
     pub(crate) fn resident(&self) -> io::Result<u64> {
-        let path = format!("/proc/{}/smaps_rollup", self.child.0.id());
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{path}: {error}"));
-        let text = fs::read_to_string(&path).map_err(named)?;
-        let line = text.lines().find_map(|line| line.strip_prefix("Rss:")?.strip_suffix("kB"));
-        let kilobytes = line.and_then(|count| count.trim().parse::<u64>().ok());
-        Ok(kilobytes.ok_or_else(|| named(io::ErrorKind::InvalidData.into()))? * 1_024)
+        sys::resident_of(self.child.0.id())
     }
 }
 
@@ -162,6 +166,15 @@ impl Drop for Doomed {
         _ = self.0.kill();
         _ = self.0.wait();
     }
+}
+
+/// A port of this machine's, and the socket that holds it.
+fn hold_port() -> io::Result<(Socket, SocketAddr)> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+    let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
+    Ok((socket, address))
 }
 
 /// Starts it on the peer's core.
@@ -190,30 +203,6 @@ fn patiently<R: Send + 'static>(
     drop(thread::spawn(move || _ = done.send(read())));
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the server says nothing");
     doing.recv_timeout(PATIENCE).map_err(late)?
-}
-
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
-mod sys {
-    use std::io;
-    use std::time::Duration;
-
-    use nix::time::{clock_getcpuclockid, clock_gettime};
-    use nix::unistd::Pid;
-
-    pub(super) fn processor_of(process: u32) -> io::Result<Duration> {
-        let id = i32::try_from(process).map_err(io::Error::other)?;
-        Ok(clock_gettime(clock_getcpuclockid(Pid::from_raw(id))?)?.into())
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
-mod sys {
-    use std::io;
-    use std::time::Duration;
-
-    pub(super) fn processor_of(_process: u32) -> io::Result<Duration> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 }
 
 #[cfg(test)]

@@ -75,6 +75,7 @@ mod row;
 mod run_info;
 mod sample;
 mod stats;
+mod sys;
 mod text;
 mod tool;
 mod traffic;

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use crate::sys;
+
 /// Processor time, of all threads. The kernel knows the sum exactly; how it divides is known by the
 /// timer's ticks, so the two parts of a round of a few milliseconds are rough.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,7 +18,7 @@ pub(crate) struct Meter {
 impl Meter {
     /// What was used until now.
     pub(crate) fn start() -> Self {
-        let Some((user, system, _)) = sys::usage() else { return Self::default() };
+        let Ok((user, system, _)) = sys::usage() else { return Self::default() };
         Self { user, system }
     }
 
@@ -32,7 +34,7 @@ impl Meter {
 
 /// The most memory that this process has held so far, in bytes, where the system says it.
 pub(crate) fn peak_resident() -> Option<u64> {
-    let (_, _, size) = sys::usage()?;
+    let (_, _, size) = sys::usage().ok()?;
     // macOS counts in bytes.
     let scale = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
     u64::try_from(size).ok().filter(|&size| size > 0).map(|size| size * scale)
@@ -44,57 +46,6 @@ pub(crate) fn peak_resident() -> Option<u64> {
 /// `Unsupported` where the system has no clock of it.
 pub(crate) fn processor_time() -> io::Result<Duration> {
     sys::thread_time()
-}
-
-#[cfg(any(
-    target_os = "linux",
-    target_os = "android",
-    target_os = "freebsd",
-    target_vendor = "apple"
-))]
-mod sys {
-    use std::io;
-    use std::time::Duration;
-
-    use nix::sys::resource::{UsageWho, getrusage};
-    use nix::sys::time::TimeVal;
-    use nix::time::{ClockId, clock_gettime};
-
-    /// Outside the kernel, inside it, and the most memory.
-    pub(super) fn usage() -> Option<(Duration, Duration, i64)> {
-        let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
-        Some((duration(usage.user_time()), duration(usage.system_time()), usage.max_rss()))
-    }
-
-    /// By libc: rustix looks for the kernel's page of functions by itself, and valgrind has hidden that.
-    pub(super) fn thread_time() -> io::Result<Duration> {
-        Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
-    }
-
-    fn duration(time: TimeVal) -> Duration {
-        let micros = u64::try_from(time.tv_usec()).unwrap_or(0);
-        Duration::from_secs(u64::try_from(time.tv_sec()).unwrap_or(0))
-            + Duration::from_micros(micros)
-    }
-}
-
-#[cfg(not(any(
-    target_os = "linux",
-    target_os = "android",
-    target_os = "freebsd",
-    target_vendor = "apple"
-)))]
-mod sys {
-    use std::io;
-    use std::time::Duration;
-
-    pub(super) fn usage() -> Option<(Duration, Duration, i64)> {
-        None
-    }
-
-    pub(super) fn thread_time() -> io::Result<Duration> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 }
 
 #[cfg(test)]

@@ -584,7 +584,7 @@ fn drain_lets_connections_finish_and_aborts_the_rest_at_the_deadline() {
         let quick: Vec<_> = (0..3).map(|_| TcpStream::connect(addr).unwrap()).collect();
         let slow: Vec<_> = (0..2).map(|_| TcpStream::connect(addr).unwrap()).collect();
         world.until(|| server.connections() == 5);
-        let grace = Duration::from_millis(40);
+        let grace = Duration::from_millis(500);
         world.event_loop.call_later(Duration::from_millis(5), move || drop(quick));
         let start = Instant::now();
         let drained = world.block_on(server.drain(grace));

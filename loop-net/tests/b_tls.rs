@@ -99,7 +99,8 @@ fn streams_carry_megabytes_both_ways() {
 fn s32_silent_clients_are_cut_off_and_others_are_served() {
     let identity = Identity::new();
     for_each_backend(|world| {
-        let limit = Duration::from_millis(200);
+        // Whoever does shake hands has as long, on any machine.
+        let limit = Duration::from_millis(500);
         let server = echo_server(world, identity.server().handshake_timeout(limit).unwrap());
         let addr = server.local_addrs()[0];
         let start = Instant::now();
@@ -112,7 +113,7 @@ fn s32_silent_clients_are_cut_off_and_others_are_served() {
         world.block_on(async move {
             let (mut reader, writer) = net.tcp_connect(addr).tls(tls).open_stream().await.unwrap();
             // Longer than the limit, which has ended with the handshake.
-            loop_core::sleep(2 * limit).await;
+            loop_core::sleep(limit).await;
             writer.write(b"hi");
             assert_eq!(reader.read_exact(2).await.unwrap(), b"hi");
             let timers = LoopRef::current().dump().timers;
@@ -397,7 +398,8 @@ fn b_tls_15_a_peer_that_does_not_say_goodbye() {
     let identity = Identity::new();
     for_each_backend(|world| {
         let probe = Probe::new();
-        let tls = identity.server().shutdown_timeout(Duration::from_millis(50)).unwrap();
+        let limit = Duration::from_millis(500);
+        let tls = identity.server().shutdown_timeout(limit).unwrap();
         let server = probe_server(world, tls, &probe);
         let mut client = RawClient::new(&identity, server.local_addrs()[0]);
         client.shake(world, usize::MAX);
@@ -405,7 +407,7 @@ fn b_tls_15_a_peer_that_does_not_say_goodbye() {
         let start = Instant::now();
         probe.transport().unwrap().close();
         world.until(|| probe.trace.count("lost") == 1);
-        assert!(start.elapsed() >= Duration::from_millis(50));
+        assert!(start.elapsed() >= limit);
         assert_eq!(probe.trace.take(), ["made", "lost TimedOut"]);
         // One that just closes is no error.
         let mut client = RawClient::new(&identity, server.local_addrs()[0]);

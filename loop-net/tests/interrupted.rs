@@ -35,19 +35,21 @@ fn handles_none(world: &World) -> bool {
 }
 
 #[test]
-fn either_signal_ends_it_and_closes_the_server_but_no_connection() {
+fn either_signal_ends_all_that_wait_and_closes_their_servers_but_no_connection() {
     let _alone = alone();
     for signal in [Signal::INT, Signal::TERM] {
         for_each_backend(|world| {
             let probe = Probe::new();
-            let server = Rc::new(world.serve(&probe));
+            let (server, other) = (Rc::new(world.serve(&probe)), Rc::new(world.serve(&probe)));
             let addr = server.local_addrs()[0];
             let mut peer = TcpStream::connect(addr).unwrap();
             world.until(|| probe.trace.has("made"));
-            let serving = serve(world, &server);
+            let serving = [serve(world, &server), serve(world, &other)];
             raise(signal).unwrap();
-            world.block_on(serving).unwrap().unwrap();
-            assert!(!server.is_serving() && server.connections() == 1);
+            for task in serving {
+                world.block_on(task).unwrap().unwrap();
+            }
+            assert!(!server.is_serving() && server.connections() == 1 && !other.is_serving());
             assert!(TcpStream::connect(addr).is_err());
             peer.write_all(b"x").unwrap();
             world.until(|| probe.trace.has("data x"));
@@ -73,21 +75,6 @@ fn those_who_wait_to_be_accepted_are_served_before_it_ends() {
         drop(peers);
         world.until(|| server.connections() == 0);
         assert_eq!(probe.trace.count("made"), 4);
-    });
-}
-
-#[test]
-fn several_servers_that_wait_are_all_ended() {
-    let _alone = alone();
-    for_each_backend(|world| {
-        let servers = [(); 2].map(|()| Rc::new(world.serve(&Probe::new())));
-        let serving = [serve(world, &servers[0]), serve(world, &servers[1])];
-        raise(Signal::TERM).unwrap();
-        for task in serving {
-            world.block_on(task).unwrap().unwrap();
-        }
-        assert!(!servers.iter().any(|server| server.is_serving()));
-        assert!(handles_none(world));
     });
 }
 

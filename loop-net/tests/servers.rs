@@ -80,7 +80,7 @@ fn a_proxy_that_speaks_for_itself_keeps_its_address() {
 fn no_header_in_time_a_wrong_one_or_an_early_end_costs_the_connection_only() {
     for_each_backend(|world| {
         let probe = Probe::new();
-        let server = behind_a_proxy(world, &probe, Duration::from_millis(20));
+        let server = behind_a_proxy(world, &probe, Duration::from_millis(200));
         let addr = server.local_addrs()[0];
         let silent = TcpStream::connect(addr).unwrap();
         let mut half = TcpStream::connect(addr).unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bar::Bar;
+use crate::client::PATIENCE;
 use crate::finding::Finding;
 use crate::rival::echo_server::{EchoServer, Serve};
 use crate::rival::{http, loop_selector};
@@ -77,7 +78,7 @@ fn round(serve: &Serve, seconds: u64) -> Result<Laps, Wrong> {
 /// `wrk` looks at the status only.
 fn right(server: SocketAddr) -> Result<(), Wrong> {
     let mut stream = TcpStream::connect(server)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
@@ -95,6 +96,8 @@ struct Tally {
 fn wrk(server: SocketAddr, seconds: u64) -> Result<Tally, Wrong> {
     let output = Command::new("wrk")
         .args(["-t1", &format!("-c{CONNECTIONS}"), &format!("-d{seconds}s")])
+        // By itself it takes answers after two seconds for failures.
+        .args(["--timeout", &format!("{}s", PATIENCE.as_secs())])
         .arg(format!("http://{server}/"))
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout);

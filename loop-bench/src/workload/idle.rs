@@ -18,7 +18,7 @@ const BYTES: usize = 64;
 
 /// None where the system does not tell another process's memory.
 pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
-    if !ServerProcess::TELLS_MEMORY {
+    if !ServerProcess::tells_memory() {
         return Vec::new();
     }
     let connections = plan.size(512, 4_096).min(open_files().saturating_sub(SPARE));
@@ -33,7 +33,7 @@ pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
 /// Who cannot take part here, and why.
 pub(super) fn absences() -> Vec<Finding> {
     let absence = |what: String, why| Finding::NotMeasured { what, why };
-    if !ServerProcess::TELLS_MEMORY {
+    if !ServerProcess::tells_memory() {
         let why = "this system does not tell another process's memory";
         return vec![absence("idle".into(), why.into())];
     }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_server_that_is_there_holds_its_connections() {
-        if !ServerProcess::TELLS_MEMORY {
+        if !ServerProcess::tells_memory() {
             return;
         }
         for finding in absences() {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::bar::Bar;
 use crate::child::{ServerProcess, built};
+use crate::client::PATIENCE;
 use crate::finding::Finding;
 use crate::rival::loop_selector;
 use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
@@ -147,7 +148,7 @@ fn elapsed(csv: &str, requests: u64) -> Option<Duration> {
 /// `redis-benchmark` does not look at what it gets. After a run, the server must know what was set.
 fn still_right(address: SocketAddr) -> Result<(), Wrong> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(QUESTION)?;
     let mut answer = [0; "+PONG\r\n$3\r\nxxx\r\n".len()];
     stream.read_exact(&mut answer)?;
