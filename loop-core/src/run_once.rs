@@ -235,7 +235,7 @@ fn collect_timers(lp: &LoopRef) {
 fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
     let ready = &lp.inner.ready;
     let Scratch { events, batch, buffer, waker, ran, .. } = scratch;
-    let mut lent = Lent::new(&lp.inner, root, waker);
+    let mut lent = Lent::new(root, waker);
     let count = ready.begin(batch);
     *ran = count > 0;
     let mut callbacks = 0;

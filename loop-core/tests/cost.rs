@@ -91,6 +91,36 @@ fn short_tasks_of_one_kind_are_no_allocation() {
 }
 
 #[test]
+fn detached_tasks_of_one_kind_are_no_allocation() {
+    let mut event_loop = EventLoop::new().unwrap();
+    at_most(0, || {
+        event_loop.spawn(async {}).detach();
+        turn(&mut event_loop);
+    });
+}
+
+#[test]
+fn what_somebody_holds_of_a_task_does_not_serve_again() {
+    let mut event_loop = EventLoop::new().unwrap();
+    let spawn = |event_loop: &EventLoop, n: u32| event_loop.spawn(async move { n });
+    let first = spawn(&event_loop, 1);
+    let (referred, watched) = (spawn(&event_loop, 2).task_ref(), spawn(&event_loop, 3));
+    let mut watch = std::pin::pin!(watched.watch());
+    turn(&mut event_loop);
+    let later: Vec<_> = (4..8).map(|n| spawn(&event_loop, n)).collect();
+    assert!(first.is_done() && referred.is_done() && watched.is_done());
+    assert!(later.iter().all(|task| !task.is_done()));
+    assert_eq!(first.take_result().unwrap().unwrap(), 1);
+    assert_eq!(&*referred.name(), format!("Task-{}", referred.id()));
+    drop(watched);
+    let waker = Waker::noop();
+    assert!(watch.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_ready());
+    turn(&mut event_loop);
+    let values = later.iter().map(|task| task.take_result().unwrap().unwrap());
+    assert!(values.eq(4..8));
+}
+
+#[test]
 fn memory_that_serves_again_keeps_nothing_of_the_task_before() {
     struct Noted(Rc<Cell<u32>>);
     impl Drop for Noted {

@@ -74,7 +74,7 @@ pub(crate) fn collect(inner: &Inner) -> Dump {
     let (mut tasks, owners) = tasks(inner);
     let mut timers: Vec<_> = {
         let timers = inner.timers.borrow();
-        let id = |key| inner.tasks.borrow().get(key).map(|entry| entry.join.header().id);
+        let id = |key| task::find(inner, key).map(|task| task.id());
         let items = timers.iter().map(|(ticks, _, item)| {
             let kind = match item {
                 TimerItem::Callback(handle) => {
@@ -94,11 +94,10 @@ pub(crate) fn collect(inner: &Inner) -> Dump {
     let mut descriptors = descriptors(inner);
 
     let mut waits = HashMap::<u64, Vec<WaitsFor>>::new();
-    for task in inner.tasks.borrow().iter() {
-        let header = task.join.header();
-        header.waiters().each_waker(inner.id, &mut |waker| {
+    for (_, join) in inner.tasks.borrow().iter() {
+        join.waiters().each_waker(inner.id, &mut |waker| {
             if let Some(id) = owners.of(waker) {
-                waits.entry(id).or_default().push(WaitsFor::Task(header.id));
+                waits.entry(id).or_default().push(WaitsFor::Task(join.id));
             }
         });
     }
@@ -155,21 +154,20 @@ fn tasks(inner: &Inner) -> (Vec<TaskInfo>, Owners) {
     let mut owners = HashMap::new();
     let mut tasks = Vec::new();
     task::give_wakers(inner);
-    for entry in inner.tasks.borrow().iter() {
-        let header = entry.join.header();
+    for (entry, join) in inner.tasks.borrow().iter() {
         if let Some(waker) = entry.waker() {
-            owners.insert(waker.data(), header.id);
+            owners.insert(waker.data(), join.id);
         }
         let state = match () {
-            () if current == Some(header.key()) => TaskState::Running,
+            () if current == Some(join.key()) => TaskState::Running,
             () if entry.is_queued() => TaskState::Ready,
             () => TaskState::Waiting,
         };
         tasks.push(TaskInfo {
-            id: header.id,
-            name: header.name().to_string(),
-            site: header.site,
-            root: header.is_root(),
+            id: join.id,
+            name: join.name().to_string(),
+            site: join.site,
+            root: join.is_root(),
             state,
             waits_for: Vec::new(),
         });

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::future::Future;
 use std::mem::size_of_val;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, Location};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -12,8 +12,8 @@ use pin_project_lite::pin_project;
 
 use super::gear::Ended;
 use super::hook::TaskBody;
-use super::join::{self, AnyJoin};
-use super::step::{Advance, Beside, Outlet};
+use super::join::Join;
+use super::step::{Advance, Beside};
 
 /// A future without its type.
 pub(crate) trait Body {
@@ -29,29 +29,33 @@ pub(crate) trait Body {
     fn clear(self: Pin<&mut Self>);
 
     /// Takes over what a [`Fresh`] of the type that this memory was made for holds.
-    fn refill(self: Pin<&mut Self>, fresh: &mut dyn Any) -> bool;
+    fn refill(self: Pin<&mut Self>, fresh: &mut dyn Any);
 }
 
 pub(crate) type AnyBody = Pin<Box<dyn Body>>;
 
 pin_project! {
-    /// A user's future. Its output is left where the task's handles find it.
-    pub(crate) struct Filled<F> {
+    /// A user's future, and where it leaves its output for the task's handles to find. When it is spare, that is
+    /// what is left of the task before.
+    pub(crate) struct Filled<F: Future> {
         #[pin]
         future: Option<F>,
+        join: Rc<Join<F::Output>>,
     }
 }
 
-/// A future for a body to take over.
-pub(crate) struct Fresh<F>(Option<F>);
+/// What a body is to take over.
+pub(crate) struct Fresh<F: Future> {
+    pub(crate) future: Option<F>,
+    pub(crate) site: &'static Location<'static>,
+    pub(crate) name: Option<Rc<str>>,
+    /// What it has made of that.
+    pub(crate) join: Option<Rc<Join<F::Output>>>,
+}
 
-impl<F> Fresh<F> {
-    pub(crate) fn new(future: F) -> Self {
-        Fresh(Some(future))
-    }
-
-    pub(crate) fn into_body(self) -> Filled<F> {
-        Filled { future: self.0 }
+impl<F: Future> Fresh<F> {
+    pub(crate) fn into_body(self, join: Rc<Join<F::Output>>) -> Filled<F> {
+        Filled { future: self.future, join }
     }
 }
 
@@ -68,7 +72,13 @@ impl<F: Future + 'static> Body for Filled<F> {
             };
             // The one place where it is polled, so that it is inlined.
             let value = ready!(future.poll(cx));
-            Poll::Ready(finish(this.future, value, beside))
+            this.join.leave(value);
+            if beside.hooked {
+                // It goes with the hook's future.
+                return Poll::Ready(Ended::Left);
+            }
+            this.future.set(None);
+            Poll::Ready(Ended::Quietly)
         }));
         caught.unwrap_or_else(|payload| beside.keep(payload))
     }
@@ -81,43 +91,27 @@ impl<F: Future + 'static> Body for Filled<F> {
         self.project().future.set(None);
     }
 
-    fn refill(self: Pin<&mut Self>, fresh: &mut dyn Any) -> bool {
-        let Some(fresh) = fresh.downcast_mut::<Fresh<F>>() else { return false };
-        self.project().future.set(fresh.0.take());
-        true
+    fn refill(self: Pin<&mut Self>, fresh: &mut dyn Any) {
+        let Some(fresh) = fresh.downcast_mut::<Fresh<F>>() else { return };
+        let mut this = self.project();
+        this.future.set(fresh.future.take());
+        Join::renew(this.join, fresh.site, fresh.name.take());
+        fresh.join = Some(this.join.clone());
     }
-}
-
-/// Leaves what a future has returned, while it is still there, and then drops it.
-#[inline(never)]
-fn finish<F>(mut future: Pin<&mut Option<F>>, value: F::Output, beside: &Beside<'_, '_>) -> Ended
-where
-    F: Future + 'static,
-{
-    match beside.outlet {
-        Outlet::Stepped(inner) => inner.tasks.borrow().leave(beside.key, value),
-        Outlet::Hooked(join) => {
-            join::leave(join, value);
-            // It goes with the hook's future.
-            return Ended::Left;
-        }
-    }
-    future.set(None);
-    Ended::Quietly
 }
 
 pin_project! {
     /// What a spawn hook is given to wrap: a user's future that leaves its output itself.
-    pub(crate) struct Leaving<F> {
+    pub(crate) struct Leaving<F: Future> {
         #[pin]
         body: Filled<F>,
-        join: Option<Rc<dyn AnyJoin>>,
+        left: bool,
     }
 }
 
-impl<F> Leaving<F> {
-    pub(crate) fn new(future: F, join: Rc<dyn AnyJoin>) -> Self {
-        Leaving { body: Fresh::new(future).into_body(), join: Some(join) }
+impl<F: Future> Leaving<F> {
+    pub(crate) fn new(future: F, join: Rc<Join<F::Output>>) -> Self {
+        Leaving { body: Filled { future: Some(future), join }, left: false }
     }
 }
 
@@ -126,17 +120,18 @@ impl<F: Future + 'static> Future for Leaving<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        if let Some(join) = &*this.join {
+        if !*this.left {
             let panic = {
                 let mut root = None;
-                let mut beside = Beside::new(Outlet::Hooked(&**join), &mut root);
+                let mut beside = Beside::new(&mut root);
+                beside.hooked = true;
                 ready!(Body::poll(this.body, cx, &mut beside));
                 beside.take_panic()
             };
             if let Some(payload) = panic {
                 panic::resume_unwind(payload);
             }
-            *this.join = None;
+            *this.left = true;
         }
         Poll::Ready(())
     }
@@ -172,9 +167,7 @@ impl Body for Hooked {
         self.0 = None;
     }
 
-    fn refill(self: Pin<&mut Self>, _: &mut dyn Any) -> bool {
-        false
-    }
+    fn refill(self: Pin<&mut Self>, _: &mut dyn Any) {}
 }
 
 /// Stands for the future of a run, which stays with its caller, as do its panics.
@@ -198,9 +191,7 @@ impl Body for RootBody {
 
     fn clear(self: Pin<&mut Self>) {}
 
-    fn refill(self: Pin<&mut Self>, _: &mut dyn Any) -> bool {
-        false
-    }
+    fn refill(self: Pin<&mut Self>, _: &mut dyn Any) {}
 }
 
 /// How many bodies are kept: what ends in one turn of a busy loop.

@@ -1,15 +1,15 @@
 //! The loop's side of its tasks: bodies, and which of them are queued.
 
+use std::mem;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::task::Waker;
 
 use loop_handle::Snapshot;
-use slab::Slab;
 
 use super::body::{AnyBody, SpareBodies};
 use super::gear::Gear;
-use super::join::{self, AnyJoin, SpareJoins};
+use super::join::AnyJoin;
 use super::state::{GEARED, QUEUED, RUNNING};
 use super::waker::TaskWaker;
 use crate::cancel::SharedTree;
@@ -46,7 +46,10 @@ impl TaskKey {
     }
 }
 
+/// A slot of the table.
+#[derive(Default)]
 pub(crate) struct Entry {
+    /// Zero, which no key has, while it is vacant; then there is nothing in it.
     serial: u32,
     pub(crate) state: u8,
     /// `None` during a step.
@@ -55,7 +58,8 @@ pub(crate) struct Entry {
     pub(crate) gear: Gear,
     /// Its catch points and scopes, once it has had one.
     pub(crate) tree: Option<SharedTree>,
-    pub(crate) join: Rc<dyn AnyJoin>,
+    /// `None` while it is vacant.
+    pub(crate) join: Option<Rc<AnyJoin>>,
 }
 
 impl Entry {
@@ -70,55 +74,52 @@ impl Entry {
     }
 }
 
+/// The slots keep what a task leaves empty, so one that begins writes no more than it has: the whole of an entry
+/// is most of the memory that a short task would touch.
 #[derive(Default)]
 pub(crate) struct TaskTable {
-    entries: Slab<Entry>,
+    slots: Vec<Entry>,
+    vacant: Vec<u32>,
     pub(crate) bodies: SpareBodies,
-    pub(crate) joins: SpareJoins,
 }
 
 impl TaskTable {
     /// Adds the task with this id, in a copy of the current context; where it is.
     #[inline(never)]
-    pub(super) fn insert(
-        &mut self,
-        id: u64,
-        state: u8,
-        body: AnyBody,
-        join: Rc<dyn AnyJoin>,
-    ) -> u32 {
-        if self.entries.len() == self.entries.capacity() {
-            self.grow();
+    pub(super) fn insert(&mut self, id: u64, state: u8, body: AnyBody, join: Rc<AnyJoin>) -> u32 {
+        let index = self.vacant.pop().unwrap_or_else(|| self.add_slot());
+        let entry = &mut self.slots[index as usize];
+        entry.serial = id as u32;
+        entry.state = state;
+        // There is nothing to drop in what stood there.
+        mem::forget(entry.body.replace(body));
+        mem::forget(entry.join.replace(join));
+        let values = Snapshot::current();
+        if !values.is_empty() {
+            entry.gear.values = values;
+            entry.state |= GEARED;
         }
-        let vacant = self.entries.vacant_entry();
-        let index = u32::try_from(vacant.key()).expect("more than 2^32 tasks at once");
-        let gear = Gear { waker: None, values: Snapshot::current() };
-        let state = if gear.is_empty() { state } else { state | GEARED };
-        let body = Some(body);
-        vacant.insert(Entry { serial: id as u32, state, body, gear, tree: None, join });
         index
     }
 
     /// A large table grows by a quarter: what is not used of it is memory too.
     #[cold]
-    fn grow(&mut self) {
-        let slots = self.entries.len();
-        self.entries.reserve_exact(if slots < 1_024 { slots.max(4) } else { slots / 4 });
+    fn add_slot(&mut self) -> u32 {
+        let slots = self.slots.len();
+        let index = u32::try_from(slots).expect("more than 2^32 tasks at once");
+        if slots == self.slots.capacity() {
+            self.slots.reserve_exact(if slots < 1_024 { slots.max(4) } else { slots / 4 });
+        }
+        self.slots.push(Entry::default());
+        index
     }
 
     pub(crate) fn get(&self, key: TaskKey) -> Option<&Entry> {
-        self.entries.get(key.index()).filter(|entry| entry.serial == key.serial())
+        self.slots.get(key.index()).filter(|entry| entry.serial == key.serial())
     }
 
     pub(crate) fn get_mut(&mut self, key: TaskKey) -> Option<&mut Entry> {
-        self.entries.get_mut(key.index()).filter(|entry| entry.serial == key.serial())
-    }
-
-    /// The body of a task leaves its output.
-    #[inline(always)]
-    pub(super) fn leave<T: 'static>(&self, key: TaskKey, value: T) {
-        let entry = self.get(key).expect("a task leaves the table after its output");
-        join::leave(&*entry.join, value);
+        self.slots.get_mut(key.index()).filter(|entry| entry.serial == key.serial())
     }
 
     /// Begins a step: the state that it ends, and the body. The task is RUNNING from here on.
@@ -126,20 +127,20 @@ impl TaskTable {
     pub(crate) fn begin_step(&mut self, key: TaskKey) -> Option<(u8, AnyBody)> {
         let entry = self.get_mut(key)?;
         let body = entry.body.take()?;
-        Some((std::mem::replace(&mut entry.state, RUNNING), body))
+        Some((mem::replace(&mut entry.state, RUNNING), body))
     }
 
     /// That of a task whose step has not ended, which stays where it is.
     #[inline(always)]
     pub(crate) fn stepping(&mut self, key: TaskKey) -> Option<&mut Entry> {
-        let entry = self.entries.get_mut(key.index());
+        let entry = self.slots.get_mut(key.index());
         debug_assert!(entry.as_ref().is_none_or(|entry| entry.serial == key.serial()));
         entry
     }
 
     /// What the steps of a task need that has begun one.
     pub(crate) fn take_gear(&mut self, key: TaskKey) -> Gear {
-        self.get_mut(key).map(|entry| std::mem::take(&mut entry.gear)).unwrap_or_default()
+        self.get_mut(key).map(|entry| mem::take(&mut entry.gear)).unwrap_or_default()
     }
 
     /// What it will need, before the step ends.
@@ -150,40 +151,44 @@ impl TaskTable {
         }
     }
 
-    pub(crate) fn remove(&mut self, key: TaskKey) -> Option<Entry> {
-        self.get(key)?;
-        self.entries.try_remove(key.index())
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
-        self.entries.iter_mut().map(|(_, entry)| entry)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().map(|(_, entry)| entry)
+    /// Takes a task off that has begun its last step.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, key: TaskKey) -> Option<Removed> {
+        let entry = self.get_mut(key)?;
+        debug_assert!(entry.body.is_none() && entry.gear.is_empty(), "a step has them");
+        entry.serial = 0;
+        let removed = Removed { tree: entry.tree.take(), join: entry.join.take()? };
+        self.vacant.push(key.index() as u32);
+        Some(removed)
     }
 
     /// The unfinished tasks, oldest slot first. O(n).
-    pub(crate) fn joins(&self) -> Vec<Rc<dyn AnyJoin>> {
-        self.entries.iter().map(|(_, entry)| entry.join.clone()).collect()
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Entry, &Rc<AnyJoin>)> {
+        self.slots.iter().filter_map(|entry| Some((entry, entry.join.as_ref()?)))
     }
 
     /// How many slots there are, vacant ones included.
     pub(crate) fn slots(&self) -> usize {
-        self.entries.capacity()
+        self.slots.len()
     }
 
     /// The task in a slot, for closing.
     pub(crate) fn key_at(&self, slot: usize) -> Option<TaskKey> {
-        Some(self.entries.get(slot)?.join.header().key())
+        Some(self.slots.get(slot)?.join.as_ref()?.key())
     }
+}
+
+/// What is left in the table of a task that has ended.
+pub(crate) struct Removed {
+    pub(crate) tree: Option<SharedTree>,
+    pub(crate) join: Rc<AnyJoin>,
 }
 
 /// Gives each task that is between its steps a waker, to be known by. O(n).
 pub(crate) fn give_wakers(inner: &Inner) {
-    for entry in inner.tasks.borrow_mut().iter_mut() {
-        let key = entry.join.header().key();
-        if entry.body.is_some() {
+    for entry in &mut inner.tasks.borrow_mut().slots {
+        if let (Some(join), Some(_)) = (&entry.join, &entry.body) {
+            let key = join.key();
             let waker = &mut entry.gear.waker;
             waker.get_or_insert_with(|| TaskWaker::new(inner.inbox.clone(), key).into_waker());
             entry.state |= GEARED;

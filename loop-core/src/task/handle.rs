@@ -9,9 +9,10 @@ use std::task::{Context, Poll};
 
 use loop_handle::{Cancel, CancelOnDrop, Handle, Outcome as CallbackOutcome};
 
-use super::join::Join;
+use super::join::{AnyJoin, Join};
 use super::state::{CANCELLED, DONE, POLLED, TAKEN, UNHANDLED};
 use super::task_ref::{TaskRef, fmt_task};
+use super::unread::take_unwanted;
 use crate::error::TaskError;
 use crate::waiters::CallbackId;
 
@@ -52,12 +53,12 @@ impl<T: 'static> Task<T> {
 impl<T: 'static> Task<T> {
     /// Whether the task has ended.
     pub fn is_done(&self) -> bool {
-        self.join.header.has(DONE)
+        self.join.has(DONE)
     }
 
     /// Whether the task ended because it was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        self.join.header.has(CANCELLED)
+        self.join.has(CANCELLED)
     }
 
     /// The outcome without waiting, once: `None` while the task runs, or after it was taken.
@@ -67,17 +68,17 @@ impl<T: 'static> Task<T> {
 
     /// A number no other task of the process has.
     pub fn id(&self) -> u64 {
-        self.join.header.id
+        self.join.id
     }
 
     /// The task's name: `Task-n` unless it was given another (B-TASK-06).
     pub fn name(&self) -> Rc<str> {
-        self.join.header.name()
+        self.join.name()
     }
 
     /// Gives the task a name, for reports.
     pub fn set_name(&self, name: &str) {
-        self.join.header.set_name(name);
+        self.join.set_name(name);
     }
 
     /// A reference that knows nothing of the output.
@@ -93,17 +94,17 @@ impl<T: 'static> Task<T> {
         F: FnOnce() -> R + 'static,
         R: CallbackOutcome,
     {
-        self.join.header.add_callback(Handle::once_at(Location::caller(), None, callback))
+        self.join.add_callback(Handle::once_at(Location::caller(), None, callback))
     }
 
     /// Removes a done callback that is not queued yet; whether it did.
     pub fn remove_done_callback(&self, id: CallbackId) -> bool {
-        self.join.header.waiters().remove_callback(id)
+        self.join.waiters().remove_callback(id)
     }
 
     /// Lets the task run on by itself, also if it was awaited before.
     pub fn detach(self) {
-        self.join.header.set(UNHANDLED);
+        self.join.set(UNHANDLED);
         drop(self);
     }
 
@@ -121,51 +122,44 @@ impl<T: 'static> Future for Task<T> {
     /// If polled again after it gave its outcome.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Task { join, waiter } = self.get_mut();
-        let header = &join.header;
-        if header.has(DONE) {
+        if join.has(DONE) {
             return match join.take() {
                 Some(outcome) => Poll::Ready(outcome),
                 None => panic!("a task was awaited after its outcome was taken"),
             };
         }
-        if let Some(error) = header.refuse_awaiting() {
+        if let Some(error) = join.refuse_awaiting() {
             return Poll::Ready(Err(error));
         }
-        header.set(POLLED);
-        header.register(waiter, cx.waker());
+        join.set(POLLED);
+        join.register(waiter, cx.waker());
         Poll::Pending
     }
 }
 
 impl<T: 'static> Drop for Task<T> {
     fn drop(&mut self) {
-        let header = &self.join.header;
-        if !header.has(DONE) {
+        let join = &self.join;
+        if !join.has(DONE) {
             if let Some(waiter) = self.waiter {
-                header.waiters().deregister(waiter);
+                join.waiters().deregister(waiter);
             }
-            if header.has(POLLED) && !header.has(UNHANDLED) {
-                header.request(None);
+            if join.has(POLLED) && !join.has(UNHANDLED) {
+                join.request(None);
             }
-            header.set(UNHANDLED);
+            join.set(UNHANDLED);
             return;
         }
-        if !header.has(TAKEN) {
-            let unwanted = self.join.take_unwanted();
+        if !join.has(TAKEN) {
+            let unwanted = take_unwanted(&(join.clone() as Rc<AnyJoin>), join.take_unread());
             drop(unwanted);
-        }
-        // Nobody else has it, so once this reference is gone the spare one is the only one.
-        if Rc::strong_count(&self.join) == 1 {
-            if let Some(inner) = self.join.header.home.upgrade() {
-                inner.tasks.borrow_mut().joins.keep(self.join.clone());
-            }
         }
     }
 }
 
 impl<T: 'static> fmt::Debug for Task<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt_task(f, "Task", &self.join.header)
+        fmt_task(f, "Task", &*self.join)
     }
 }
 

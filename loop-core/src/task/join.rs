@@ -1,6 +1,5 @@
 //! What a task shares with its handles: the outcome, and who waits for it.
 
-use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::Location;
 use std::rc::{Rc, Weak};
@@ -12,7 +11,7 @@ use loop_handle::Handle;
 use super::cell::TaskKey;
 use super::request::Requests;
 use super::state::{CANCELLED, DONE, LEFT, ROOT, TAKEN, UNHANDLED, WAITED};
-use super::unread::ErasedAsError;
+use super::unread::{self, ErasedAsError};
 use crate::error::TaskError;
 use crate::guard;
 use crate::inner::Inner;
@@ -30,8 +29,13 @@ fn next_id() -> u64 {
     }
 }
 
-/// The part that does not depend on the output's type.
-pub(crate) struct Header {
+/// A task's, with an output of this type.
+pub(crate) type Join<T> = Shared<Cell<Outcome<T>>>;
+
+/// One of any output.
+pub(crate) type AnyJoin = Shared<dyn AnyOutcome>;
+
+pub(crate) struct Shared<O: ?Sized> {
     pub(crate) id: u64,
     /// Its slot in the task table.
     pub(super) index: Cell<u32>,
@@ -40,6 +44,24 @@ pub(crate) struct Header {
     flags: Cell<u16>,
     seldom: OnceCell<Box<Seldom>>,
     waiters: Waiters,
+    outcome: O,
+}
+
+pub(crate) enum Outcome<T> {
+    Pending,
+    Value(T),
+    /// It is with what few tasks have.
+    Failed,
+    Taken,
+}
+
+/// An [`Outcome`] of any type.
+pub(crate) trait AnyOutcome {
+    /// The task has failed. What it has left all the same is dropped when that has been told.
+    fn fail(&self, lp: &LoopRef, tell: &mut dyn FnMut());
+
+    /// Nobody will read it: reports what is to be reported of it, and drops it.
+    fn discard(&self, join: &Rc<AnyJoin>, lp: &LoopRef);
 }
 
 /// What few tasks have.
@@ -65,29 +87,87 @@ impl Seldom {
     }
 }
 
-impl Header {
+impl<T> Join<T> {
     pub(crate) fn new(
-        inner: &Rc<Inner>,
+        home: Weak<Inner>,
         site: &'static Location<'static>,
         name: Option<Rc<str>>,
         flags: u16,
     ) -> Self {
-        Header {
+        Shared {
             id: next_id(),
             index: Cell::new(u32::MAX),
-            home: Rc::downgrade(inner),
+            home,
             site,
             flags: Cell::new(flags),
             seldom: Seldom::named(name),
             waiters: Waiters::default(),
+            outcome: Cell::new(Outcome::Pending),
         }
     }
 
-    /// Makes the header of a task that has ended, of the same loop, that of a new one.
-    fn renew(&mut self, site: &'static Location<'static>, name: Option<Rc<str>>) {
-        self.id = next_id();
-        self.site = site;
-        self.flags = Cell::new(0);
+    /// That of a task which has ended becomes a new one's, of the same loop, unless somebody has it still; then the new
+    /// one gets memory of its own.
+    #[inline]
+    pub(super) fn renew(
+        this: &mut Rc<Self>,
+        site: &'static Location<'static>,
+        name: Option<Rc<str>>,
+    ) {
+        let Some(join) = Rc::get_mut(this) else {
+            *this = Rc::new(Join::new(this.home.clone(), site, name, 0));
+            return;
+        };
+        join.id = next_id();
+        join.site = site;
+        join.flags = Cell::new(0);
+        join.outcome = Cell::new(Outcome::Pending);
+        if name.is_some() || join.seldom.get().is_some() {
+            join.renew_seldom(name);
+        }
+    }
+
+    /// The body leaves its output. There was none before.
+    #[inline]
+    pub(super) fn leave(&self, value: T) {
+        self.outcome.set(Outcome::Value(value));
+        self.set(LEFT);
+    }
+
+    /// Takes what nobody has read.
+    #[inline]
+    pub(crate) fn take_unread(&self) -> Option<Result<T, TaskError>> {
+        self.take_unread_of(&self.outcome)
+    }
+
+    /// The outcome, once; `None` while there is none or after it was taken.
+    pub(crate) fn take(&self) -> Option<Result<T, TaskError>> {
+        if !self.has(DONE) {
+            return None;
+        }
+        self.take_unread()
+    }
+
+    /// Looks at the outcome, with no user code.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(Option<Result<&T, &TaskError>>) -> R) -> R {
+        let outcome = self.outcome.replace(Outcome::Taken);
+        let error = self.take_error();
+        let seen = look(match &outcome {
+            Outcome::Value(value) => Some(Ok(value)),
+            Outcome::Failed => error.as_ref().map(Err),
+            Outcome::Pending | Outcome::Taken => None,
+        });
+        self.outcome.set(outcome);
+        if let Some(error) = error {
+            self.make_seldom().error.set(Some(error));
+        }
+        seen
+    }
+}
+
+impl<O: ?Sized> Shared<O> {
+    #[cold]
+    fn renew_seldom(&mut self, name: Option<Rc<str>>) {
         self.seldom = Seldom::named(name);
     }
 
@@ -153,183 +233,79 @@ impl Header {
         self.seldom()?.error.take()
     }
 
-    fn complete(&self) {
-        if !self.has(WAITED) {
-            return;
+    /// Takes what nobody has read, which is in its outcome.
+    #[inline]
+    fn take_unread_of<T>(&self, outcome: &Cell<Outcome<T>>) -> Option<Result<T, TaskError>> {
+        self.set(TAKEN);
+        match outcome.replace(Outcome::Taken) {
+            Outcome::Value(value) => Some(Ok(value)),
+            Outcome::Failed => self.take_error().map(Err),
+            Outcome::Pending | Outcome::Taken => None,
         }
+    }
+
+    #[inline(never)]
+    fn complete(&self) {
         let lp = self.home.upgrade();
         self.waiters.complete(lp.map(|inner| LoopRef { inner }).as_ref());
     }
-}
-
-/// A [`Join`] of any output.
-pub(crate) trait AnyJoin {
-    fn header(&self) -> &Header;
-
-    fn as_any(&self) -> &dyn Any;
-
-    fn into_any(self: Rc<Self>) -> Rc<dyn Any>;
-
-    /// Ends the task: with `error`, or with the value that its body left. Called once, after the body
-    /// was dropped.
-    fn end(self: Rc<Self>, lp: &LoopRef, error: Option<TaskError>);
-}
-
-/// The body of a task leaves its output.
-#[inline(always)]
-pub(super) fn leave<T: 'static>(join: &dyn AnyJoin, value: T) {
-    let join = join.as_any().downcast_ref::<Join<T>>();
-    join.expect("a task has one output").leave(value);
-}
-
-enum Outcome<T> {
-    Pending,
-    Value(T),
-    /// The header has the error.
-    Failed,
-    Taken,
-}
-
-pub(crate) struct Join<T> {
-    pub(crate) header: Header,
-    outcome: Cell<Outcome<T>>,
-}
-
-impl<T> Join<T> {
-    pub(crate) fn new(header: Header) -> Self {
-        Join { header, outcome: Cell::new(Outcome::Pending) }
-    }
-
-    /// The body leaves its output. There was none before.
-    #[inline]
-    fn leave(&self, value: T) {
-        self.outcome.set(Outcome::Value(value));
-        self.header.set(LEFT);
-    }
-
-    /// The task has failed. What it has left all the same, for the caller to drop.
-    #[must_use]
-    fn fail(&self, error: TaskError) -> Outcome<T> {
-        self.header.make_seldom().error.set(Some(error));
-        self.outcome.replace(Outcome::Failed)
-    }
-
-    /// Takes what nobody has read.
-    #[inline]
-    pub(crate) fn take_unread(&self) -> Option<Result<T, TaskError>> {
-        self.header.set(TAKEN);
-        match self.outcome.replace(Outcome::Taken) {
-            Outcome::Value(value) => Some(Ok(value)),
-            Outcome::Failed => self.header.take_error().map(Err),
-            Outcome::Pending | Outcome::Taken => None,
-        }
-    }
-
-    /// Looks at the outcome, with no user code.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(Option<Result<&T, &TaskError>>) -> R) -> R {
-        let outcome = self.outcome.replace(Outcome::Taken);
-        let error = self.header.take_error();
-        let seen = look(match &outcome {
-            Outcome::Value(value) => Some(Ok(value)),
-            Outcome::Failed => error.as_ref().map(Err),
-            Outcome::Pending | Outcome::Taken => None,
-        });
-        self.outcome.set(outcome);
-        if let Some(error) = error {
-            self.header.make_seldom().error.set(Some(error));
-        }
-        seen
-    }
 
     /// Why there is no value, if what a spawn hook made of the body ended before it.
+    #[inline]
     fn abandoned(&self) -> Option<TaskError> {
-        let abandoned = !self.header.has(LEFT | ROOT);
-        let reason = || Some(Arc::from("the spawn hook's future ended before the task's"));
-        abandoned.then(|| TaskError::Cancelled { reason: reason() })
-    }
-
-    /// The outcome, once; `None` while there is none or after it was taken.
-    pub(crate) fn take(&self) -> Option<Result<T, TaskError>> {
-        if !self.header.has(DONE) {
-            return None;
-        }
-        self.take_unread()
+        if self.has(LEFT | ROOT) { None } else { Some(abandoned()) }
     }
 }
 
-impl<T: 'static> Join<T> {
-    /// The outcome is there: tells who waits, or what nobody will read.
-    #[inline(always)]
-    fn tell(self: Rc<Self>, lp: &LoopRef) {
-        self.header.set(DONE);
-        self.header.complete();
-        if self.header.has(UNHANDLED) {
-            let unwanted = self.take_unwanted();
-            guard::discard(lp, unwanted);
+impl AnyJoin {
+    /// Ends the task: with `error`, or with the value that its body left. Called once, after the body
+    /// was dropped.
+    #[inline]
+    pub(super) fn end(self: &Rc<Self>, lp: &LoopRef, error: Option<TaskError>) {
+        match error.or_else(|| self.abandoned()) {
+            None => self.tell(lp),
+            Some(error) => self.fail(lp, error),
         }
     }
 
-    /// One for a new task, in the memory of the loop's spare one if that fits.
-    pub(crate) fn for_task(
-        inner: &Rc<Inner>,
-        site: &'static Location<'static>,
-        name: Option<Rc<str>>,
-    ) -> Rc<Self> {
-        let spare = inner.tasks.borrow_mut().joins.pop();
-        let spare = spare.and_then(|spare| spare.into_any().downcast::<Self>().ok());
-        if let Some(mut join) = spare {
-            if let Some(Join { header, outcome }) = Rc::get_mut(&mut join) {
-                header.renew(site, name);
-                *outcome.get_mut() = Outcome::Pending;
-                return join;
-            }
-        }
-        Rc::new(Join::new(Header::new(inner, site, name, 0)))
-    }
-}
-
-/// How many are kept: what ends in one turn of a busy loop.
-const MOST_KEPT: usize = 1_024;
-
-/// Those of tasks that have ended, whose outcome was read and whose last handle goes. Only the one that came
-/// back last is looked at.
-#[derive(Default)]
-pub(crate) struct SpareJoins(Vec<Rc<dyn AnyJoin>>);
-
-impl SpareJoins {
-    pub(crate) fn pop(&mut self) -> Option<Rc<dyn AnyJoin>> {
-        self.0.pop()
-    }
-
-    /// Keeps one that holds no user's value.
-    pub(crate) fn keep(&mut self, join: Rc<dyn AnyJoin>) {
-        if self.0.len() < MOST_KEPT {
-            self.0.push(join);
-        }
-    }
-}
-
-impl<T: 'static> AnyJoin for Join<T> {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Rc<Self>) -> Rc<dyn Any> {
-        self
-    }
-
-    fn end(self: Rc<Self>, lp: &LoopRef, error: Option<TaskError>) {
-        let Some(error) = error.or_else(|| self.abandoned()) else { return self.tell(lp) };
+    #[inline(never)]
+    fn fail(self: &Rc<Self>, lp: &LoopRef, error: TaskError) {
         if error.is_cancelled() {
-            self.header.set(CANCELLED);
+            self.set(CANCELLED);
         }
+        self.make_seldom().error.set(Some(error));
+        self.outcome.fail(lp, &mut || self.tell(lp));
+    }
+
+    /// The outcome is there: tells who waits, or what nobody will read.
+    #[inline]
+    fn tell(self: &Rc<Self>, lp: &LoopRef) {
+        self.set(DONE);
+        if self.has(WAITED) {
+            self.complete();
+        }
+        if self.has(UNHANDLED) {
+            self.outcome.discard(self, lp);
+        }
+    }
+}
+
+impl<T: 'static> AnyOutcome for Cell<Outcome<T>> {
+    fn fail(&self, lp: &LoopRef, tell: &mut dyn FnMut()) {
         // A body that was cancelled in its last step may have left a value. What that raises may end the run.
-        let left = self.fail(error);
-        self.tell(lp);
+        let left = self.replace(Outcome::Failed);
+        tell();
         guard::discard(lp, left);
     }
+
+    fn discard(&self, join: &Rc<AnyJoin>, lp: &LoopRef) {
+        let unwanted = unread::take_unwanted(join, join.take_unread_of(self));
+        guard::discard(lp, unwanted);
+    }
+}
+
+#[cold]
+fn abandoned() -> TaskError {
+    let reason = "the spawn hook's future ended before the task's";
+    TaskError::Cancelled { reason: Some(Arc::from(reason)) }
 }

@@ -9,14 +9,14 @@ use loop_handle::Handle;
 
 use super::cell::TaskKey;
 use super::handle::Task;
-use super::join::Header;
+use super::join::Shared;
 use super::running::running_task;
 use super::state::{DONE, IGNORED, POLLED};
 use crate::current;
 use crate::error::TaskError;
 use crate::finished::Finished;
 
-impl Header {
+impl<O: ?Sized> Shared<O> {
     /// Why the running task cannot await this one, if it cannot.
     pub(super) fn refuse_awaiting(&self) -> Option<TaskError> {
         let running = current::running()?;
@@ -42,26 +42,26 @@ impl<T: 'static> Task<T> {
             finished.add(number, None);
             return None;
         }
-        Some(self.join.header.to_be_told().add_member(finished.clone(), number))
+        Some(self.join.to_be_told().add_member(finished.clone(), number))
     }
 
     pub(crate) fn leave(&self, place: u64) {
-        self.join.header.waiters().deregister(place);
+        self.join.waiters().deregister(place);
     }
 
-    /// As [`Header::refuse_awaiting`]; a task that has ended can be awaited anywhere.
+    /// As [`Shared::refuse_awaiting`]; a task that has ended can be awaited anywhere.
     pub(crate) fn refuse_awaiting(&self) -> Option<TaskError> {
-        if self.is_done() { None } else { self.join.header.refuse_awaiting() }
+        if self.is_done() { None } else { self.join.refuse_awaiting() }
     }
 
     /// From now on its handle counts as awaited.
     pub(crate) fn mark_awaited(&self) {
-        self.join.header.set(POLLED);
+        self.join.set(POLLED);
     }
 
     /// Lets the task run on, and what becomes of it counts as read.
     pub(crate) fn ignore(self) {
-        self.join.header.set(IGNORED);
+        self.join.set(IGNORED);
         if self.is_done() {
             drop(self.take_result());
         }
@@ -75,17 +75,17 @@ impl<T: 'static> Task<T> {
         take: impl FnOnce(Self) + 'static,
     ) {
         let join = self.join.clone();
-        join.header.add_callback(Handle::once_at(site, None, move || take(self)));
+        join.add_callback(Handle::once_at(site, None, move || take(self)));
     }
 
     pub(crate) fn key(&self) -> TaskKey {
-        self.join.header.key()
+        self.join.key()
     }
 
     /// Whether the task has ended with a panic, with its loop, or with a value that `is_err` says is an
     /// error. A cancelled task has not failed.
     pub(crate) fn has_failed(&self, is_err: fn(&T) -> bool) -> bool {
-        self.join.header.has(DONE)
+        self.join.has(DONE)
             && self.join.look(|outcome| match outcome {
                 Some(Ok(value)) => is_err(value),
                 Some(Err(error)) => !error.is_cancelled(),

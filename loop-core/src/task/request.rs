@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::handle::Task;
-use super::join::{Header, Seldom};
+use super::join::{Seldom, Shared};
 use super::state::DONE;
 use super::step;
 use super::task_ref::TaskRef;
@@ -27,7 +27,7 @@ pub(crate) struct Requests {
     asked: RefCell<Asked>,
 }
 
-impl Header {
+impl<O: ?Sized> Shared<O> {
     /// Records a request and sees to it that the next step comes. The first reason stays (C6).
     pub(crate) fn request(&self, reason: Option<&str>) -> bool {
         if self.has(DONE) {
@@ -100,32 +100,32 @@ impl<T: 'static> Task<T> {
     /// [`catch_cancelled`](crate::catch_cancelled) gets the request there instead, and decides. The body of
     /// a task that never ran is dropped unpolled (B-TASK-08, B-TASK-12).
     pub fn cancel(&self) -> bool {
-        self.join.header.request(None)
+        self.join.request(None)
     }
 
     /// [`cancel`](Self::cancel) with a reason for the code that catches the request and for whoever awaits
     /// the task. Of several requests before the next step the first one's reason stays.
     pub fn cancel_with(&self, reason: &str) -> bool {
-        self.join.header.request(Some(reason))
+        self.join.request(Some(reason))
     }
 
     /// Ends the task in its next step whatever its body would say to a request: catch points are not
     /// asked, and what they protect is dropped. `false` if it has ended already.
     pub fn abort(&self) -> bool {
-        self.join.header.abort()
+        self.join.abort()
     }
 
     /// Takes one request back, and returns how many are left. At none, a request that has not been
     /// delivered is withdrawn; one that the body has already been told of is the body's to decide
     /// (B-TASK-17).
     pub fn uncancel(&self) -> u32 {
-        self.join.header.uncancel()
+        self.join.uncancel()
     }
 
     /// How often [`cancel`](Self::cancel) was called, less the calls of [`uncancel`](Self::uncancel). What
     /// time limits and groups ask is not counted (C11).
     pub fn cancelling(&self) -> u32 {
-        self.join.header.cancelling()
+        self.join.cancelling()
     }
 }
 
@@ -134,26 +134,26 @@ impl TaskRef {
     /// [`run_until_complete`](crate::EventLoop::run_until_complete) can be cancelled as well; that returns
     /// [`LoopError::Cancelled`](crate::LoopError::Cancelled).
     pub fn cancel(&self) -> bool {
-        self.join.header().request(None)
+        self.join.request(None)
     }
 
     /// As [`Task::cancel_with`](crate::Task::cancel_with).
     pub fn cancel_with(&self, reason: &str) -> bool {
-        self.join.header().request(Some(reason))
+        self.join.request(Some(reason))
     }
 
     /// As [`Task::abort`](crate::Task::abort).
     pub fn abort(&self) -> bool {
-        self.join.header().abort()
+        self.join.abort()
     }
 
     /// As [`Task::uncancel`](crate::Task::uncancel).
     pub fn uncancel(&self) -> u32 {
-        self.join.header().uncancel()
+        self.join.uncancel()
     }
 
     /// As [`Task::cancelling`](crate::Task::cancelling).
     pub fn cancelling(&self) -> u32 {
-        self.join.header().cancelling()
+        self.join.cancelling()
     }
 }

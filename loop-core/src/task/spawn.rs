@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::body::{AnyBody, Fresh, Hooked, Leaving, RootBody};
 use super::cell::TaskKey;
 use super::handle::Task;
-use super::join::{AnyJoin, Header, Join};
+use super::join::{AnyJoin, Join};
 use super::running;
 use super::state::{QUEUED, ROOT, UNHANDLED};
 use super::step::{Lent, step};
@@ -44,22 +44,23 @@ impl LoopRef {
     where
         F: Future + 'static,
     {
-        let join = Join::for_task(&self.inner, site, name);
         if self.inner.closed.get() {
             drop(future);
-            join.clone().end(self, Some(TaskError::Closed));
+            let join = self.join(site, name);
+            (join.clone() as Rc<AnyJoin>).end(self, Some(TaskError::Closed));
             return Task::new(join);
         }
         let mut eager = eager;
-        let body = match self.spawn_hook() {
+        let (body, join) = match self.spawn_hook() {
             Some(hook) => {
+                let join = self.join(site, name);
                 let task = TaskRef { join: join.clone() };
                 let body = Leaving::new(future, join.clone());
                 let body = hook.wrap(&task, Box::pin(body));
                 eager = eager.or_else(|| Some(hook.eager(&task)));
-                Box::pin(Hooked::new(body)) as AnyBody
+                (Box::pin(Hooked::new(body)) as AnyBody, join)
             }
-            None => self.body(future),
+            None => self.body(site, name, future),
         };
         if eager == Some(true) && self.is_current() {
             let key = self.insert_task(&join, body, 0);
@@ -71,15 +72,27 @@ impl LoopRef {
         Task::new(join)
     }
 
-    fn body<F: Future + 'static>(&self, future: F) -> AnyBody {
+    fn join<T>(&self, site: &'static Location<'static>, name: Option<Rc<str>>) -> Rc<Join<T>> {
+        Rc::new(Join::new(Rc::downgrade(&self.inner), site, name, 0))
+    }
+
+    /// In the memory of one whose task has ended, if that was of the same type.
+    fn body<F: Future + 'static>(
+        &self,
+        site: &'static Location<'static>,
+        name: Option<Rc<str>>,
+        future: F,
+    ) -> (AnyBody, Rc<Join<F::Output>>) {
         let spare = self.inner.tasks.borrow_mut().bodies.pop();
-        let mut fresh = Fresh::new(future);
+        let mut fresh = Fresh { future: Some(future), site, name, join: None };
         if let Some(mut body) = spare {
-            if body.as_mut().refill(&mut fresh) {
-                return body;
+            body.as_mut().refill(&mut fresh);
+            if let Some(join) = fresh.join {
+                return (body, join);
             }
         }
-        Box::pin(fresh.into_body())
+        let join = self.join(site, fresh.name.take());
+        (Box::pin(fresh.into_body(join.clone())), join)
     }
 
     /// The step inside which this one is may be at the waker that the loop lends.
@@ -87,7 +100,7 @@ impl LoopRef {
         let spare = self.inner.spare_waker.take();
         let mut waker = spare.unwrap_or_else(|| TaskWaker::to_lend(&self.inner));
         let _outer = running::Outer::leave();
-        step(self, key, &mut Lent::new(&self.inner, &mut None, &mut waker));
+        step(self, key, &mut Lent::new(&mut None, &mut waker));
         self.inner.spare_waker.set(Some(waker));
     }
 
@@ -97,17 +110,16 @@ impl LoopRef {
     }
 
     fn insert_task<T: 'static>(&self, join: &Rc<Join<T>>, body: AnyBody, state: u8) -> TaskKey {
-        let header = &join.header;
-        let index = self.inner.tasks.borrow_mut().insert(header.id, state, body, join.clone());
-        header.index.set(index);
-        header.key()
+        let index = self.inner.tasks.borrow_mut().insert(join.id, state, body, join.clone());
+        join.index.set(index);
+        join.key()
     }
 }
 
 /// Makes room in the task table for a future that stays with its caller.
 pub(crate) fn add_root(lp: &LoopRef, site: &'static Location<'static>) -> TaskKey {
-    let header = Header::new(&lp.inner, site, None, ROOT | UNHANDLED);
-    let join = Rc::new(Join::<()>::new(header));
+    let home = Rc::downgrade(&lp.inner);
+    let join = Rc::new(Join::<()>::new(home, site, None, ROOT | UNHANDLED));
     let key = lp.insert_task(&join, Box::pin(RootBody), QUEUED);
     lp.inner.ready.push_task(key);
     key
@@ -115,8 +127,11 @@ pub(crate) fn add_root(lp: &LoopRef, site: &'static Location<'static>) -> TaskKe
 
 /// Forgets a root future, whether it is done or was stopped early. Late wakes find nothing.
 pub(crate) fn remove_root(lp: &LoopRef, key: TaskKey) {
-    let entry = lp.inner.tasks.borrow_mut().remove(key);
-    if let Some(tree) = entry.and_then(|entry| entry.tree) {
+    let (_body, _gear, removed) = {
+        let mut tasks = lp.inner.tasks.borrow_mut();
+        (tasks.begin_step(key), tasks.take_gear(key), tasks.remove(key))
+    };
+    if let Some(tree) = removed.and_then(|removed| removed.tree) {
         cancel::forget(lp, &tree);
     }
 }

@@ -8,9 +8,8 @@ use std::task::{Context, Poll};
 use loop_handle::Snapshot;
 
 use super::body::AnyBody;
-use super::cell::{Entry, TaskKey};
+use super::cell::{Removed, TaskKey};
 use super::gear::{self, Ended, Gear, Polled};
-use super::join::AnyJoin;
 use super::running::Running;
 use super::state::{ATTEND, GEARED, QUEUED, ROOT, RUNNING, WOKEN};
 use super::task_ref::{TaskRef, find, report_pending};
@@ -37,20 +36,12 @@ pub(crate) struct Lent<'a, 'r> {
     pub(crate) beside: Beside<'a, 'r>,
 }
 
-/// Where a body leaves its output.
-#[derive(Clone, Copy)]
-pub(crate) enum Outlet<'a> {
-    /// With the task whose step it is.
-    Stepped(&'a Inner),
-    /// With this one, whose body a spawn hook's future polls.
-    Hooked(&'a dyn AnyJoin),
-}
-
 /// What a body is told beside its waker.
 pub(crate) struct Beside<'a, 'r> {
-    pub(crate) outlet: Outlet<'a>,
     /// The task whose step it is.
     pub(crate) key: TaskKey,
+    /// Whether it is polled by what a spawn hook has made of it.
+    pub(super) hooked: bool,
     /// The future of the run, if the run has one.
     pub(crate) root: &'a mut Option<Root<'r>>,
     /// What a step has left that has [panicked](Ended::Panicked).
@@ -58,18 +49,14 @@ pub(crate) struct Beside<'a, 'r> {
 }
 
 impl<'a, 'r> Lent<'a, 'r> {
-    pub(crate) fn new(
-        inner: &'a Inner,
-        root: &'a mut Option<Root<'r>>,
-        waker: &'a mut TaskWaker,
-    ) -> Lent<'a, 'r> {
-        Lent { waker, beside: Beside::new(Outlet::Stepped(inner), root) }
+    pub(crate) fn new(root: &'a mut Option<Root<'r>>, waker: &'a mut TaskWaker) -> Lent<'a, 'r> {
+        Lent { waker, beside: Beside::new(root) }
     }
 }
 
 impl<'a, 'r> Beside<'a, 'r> {
-    pub(super) fn new(outlet: Outlet<'a>, root: &'a mut Option<Root<'r>>) -> Self {
-        Beside { outlet, key: TaskKey::NONE, root, panic: None }
+    pub(super) fn new(root: &'a mut Option<Root<'r>>) -> Self {
+        Beside { key: TaskKey::NONE, hooked: false, root, panic: None }
     }
 
     /// The body has panicked.
@@ -182,7 +169,7 @@ fn step_specially(
         let polled = gear::step_geared(inner, &mut body, &mut gear, key, lent);
         return conclude_geared(lp, key, body, gear, lent, polled);
     }
-    let asked = find(inner, key).map(|task| task.join.header().take_asked());
+    let asked = find(inner, key).map(|task| task.join.take_asked());
     let mut wakes = Undeterred::default();
     let turn = cancel::begin_step(lp, key, asked.unwrap_or_default(), &mut wakes);
     take_turn(lp, key, body, gear, lent, turn);
@@ -302,11 +289,9 @@ fn end(
     let Some(TaskRef { join }) = find(&lp.inner, key) else { return };
     // A request counts also if the body ended without suspending for it; a panic wins (B-TASK-13).
     if cancelled.is_none() && has(&lp.inner, key, ATTEND) {
-        cancelled = cancel::left_over(&lp.inner, key, join.header().take_asked());
+        cancelled = cancel::left_over(&lp.inner, key, join.take_asked());
     }
-    if let (Some(reason), true, Some(root)) =
-        (&cancelled, join.header().has(ROOT), &mut *lent.beside.root)
-    {
+    if let (Some(reason), true, Some(root)) = (&cancelled, join.has(ROOT), &mut *lent.beside.root) {
         let _current = Running::without_waker(key);
         let cancel = || (root.advance)(Advance::Cancel(reason.clone()));
         _ = values.run_keeping(cancel);
@@ -351,15 +336,14 @@ fn finish(
     values: Snapshot,
     error: Option<TaskError>,
 ) {
-    let entry = {
+    let removed = {
         let mut tasks = lp.inner.tasks.borrow_mut();
         if let Some(body) = body {
             tasks.bodies.keep(body);
         }
         tasks.remove(key)
     };
-    // What else is left in the entry is no user value.
-    let Some(Entry { tree, join, .. }) = entry else { return };
+    let Some(Removed { tree, join }) = removed else { return };
     // Whoever waits is told, also if what is left of the tree raises an abort.
     let aborted = tree.and_then(|tree| forget_tree(lp, &tree));
     values.run(|| join.end(lp, error));
@@ -385,7 +369,7 @@ pub(crate) fn drop_all(lp: &LoopRef, closing: &mut Undeterred) {
         let Some(key) = found else { continue };
         let Some(TaskRef { join }) = find(&lp.inner, key) else { continue };
         // While the task still has its context, which the report is made in (B-EXC-06).
-        if !join.header().has(ROOT) && !join.header().is_asked() {
+        if !join.has(ROOT) && !join.is_asked() {
             closing.run(|| report_pending(lp, &join));
         }
         let begun = lp.inner.tasks.borrow_mut().begin_step(key);

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::rc::Rc;
 
 use super::handle::Task;
-use super::join::{AnyJoin, Join};
+use super::join::AnyJoin;
 use super::state::{IGNORED, TELLS_ERRORS};
 use super::task_ref::TaskRef;
 use crate::error::TaskError;
@@ -44,51 +44,51 @@ impl<T: 'static, E: Into<Box<dyn Error>> + 'static> Task<Result<T, E>> {
     /// ```
     pub fn report_errors(self) -> Self {
         let as_error: AsError<Result<T, E>> = |output| output.err().map(Into::into);
-        let header = &self.join.header;
-        header.make_seldom().as_error.set(Some(Box::new(as_error)));
-        header.set(TELLS_ERRORS);
+        self.join.make_seldom().as_error.set(Some(Box::new(as_error)));
+        self.join.set(TELLS_ERRORS);
         self
     }
 }
 
-impl<T: 'static> Join<T> {
-    /// Takes an outcome that nobody will read, and reports what is to be reported of it (B-TASK-23). What is left is
-    /// the caller's to drop.
-    #[inline]
-    pub(super) fn take_unwanted(self: &Rc<Self>) -> Option<Result<T, TaskError>> {
-        match self.take_unread() {
-            Some(Err(TaskError::Panicked(panic))) if !self.header.has(IGNORED) => {
-                let message = "task panicked and nobody awaited it";
-                report(self.clone(), message, Failure::Panic(panic));
-                None
-            }
-            Some(Ok(value)) if self.header.has(TELLS_ERRORS) && !self.header.has(IGNORED) => {
-                self.report_error(value);
-                None
-            }
-            unread => unread,
+/// Of an outcome that nobody will read, reports what is to be reported (B-TASK-23). What is left is the caller's to
+/// drop.
+#[inline]
+pub(super) fn take_unwanted<T: 'static>(
+    join: &Rc<AnyJoin>,
+    unread: Option<Result<T, TaskError>>,
+) -> Option<Result<T, TaskError>> {
+    match unread {
+        Some(Err(TaskError::Panicked(panic))) if !join.has(IGNORED) => {
+            let message = "task panicked and nobody awaited it";
+            report(join.clone(), message, Failure::Panic(panic));
+            None
         }
+        Some(Ok(value)) if join.has(TELLS_ERRORS) && !join.has(IGNORED) => {
+            report_error(join, value);
+            None
+        }
+        unread => unread,
     }
+}
 
-    #[cold]
-    fn report_error(self: &Rc<Self>, value: T) {
-        let as_error = self.header.seldom().and_then(|seldom| seldom.as_error.take());
-        let as_error = as_error.and_then(|as_error| as_error.downcast::<AsError<T>>().ok());
-        // It is user code, as is the destructor of what is no error.
-        match guard::catch_panic(|| as_error.and_then(|as_error| as_error(value))) {
-            Ok(None) => {}
-            Ok(Some(error)) => {
-                let message = "task failed and nobody awaited it";
-                report(self.clone(), message, Failure::Error(error));
-            }
-            Err(panic) => report(self.clone(), guard::DESTRUCTOR, Failure::Panic(panic)),
+#[cold]
+fn report_error<T: 'static>(join: &Rc<AnyJoin>, value: T) {
+    let as_error = join.seldom().and_then(|seldom| seldom.as_error.take());
+    let as_error = as_error.and_then(|as_error| as_error.downcast::<AsError<T>>().ok());
+    // It is user code, as is the destructor of what is no error.
+    match guard::catch_panic(|| as_error.and_then(|as_error| as_error(value))) {
+        Ok(None) => {}
+        Ok(Some(error)) => {
+            let message = "task failed and nobody awaited it";
+            report(join.clone(), message, Failure::Error(error));
         }
+        Err(panic) => report(join.clone(), guard::DESTRUCTOR, Failure::Panic(panic)),
     }
 }
 
 /// To standard error if the loop is gone.
-fn report(join: Rc<dyn AnyJoin>, message: &'static str, failure: Failure) {
-    let home = join.header().home.upgrade();
+fn report(join: Rc<AnyJoin>, message: &'static str, failure: Failure) {
+    let home = join.home.upgrade();
     let mut context = ExceptionContext::new(message).with_failure(failure);
     context.task = Some(TaskRef { join });
     match home {

@@ -43,7 +43,7 @@ impl TaskRef {
 /// The future of [`Task::watch`](crate::Task::watch).
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Watch {
-    join: Rc<dyn AnyJoin>,
+    join: Rc<AnyJoin>,
     waiter: Option<u64>,
 }
 
@@ -54,14 +54,13 @@ impl Future for Watch {
     /// If a task watches itself: it would wait for ever.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Watch { join, waiter } = self.get_mut();
-        let header = join.header();
-        if header.has(DONE) {
+        if join.has(DONE) {
             return Poll::Ready(());
         }
-        if let Some(error @ TaskError::AwaitsItself) = header.refuse_awaiting() {
+        if let Some(error @ TaskError::AwaitsItself) = join.refuse_awaiting() {
             panic!("{error}");
         }
-        header.register(waiter, cx.waker());
+        join.register(waiter, cx.waker());
         Poll::Pending
     }
 }
@@ -69,13 +68,13 @@ impl Future for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter.take() {
-            self.join.header().waiters().deregister(waiter);
+            self.join.waiters().deregister(waiter);
         }
     }
 }
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt_task(f, "Watch", self.join.header())
+        fmt_task(f, "Watch", &self.join)
     }
 }
