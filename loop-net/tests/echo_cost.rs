@@ -8,10 +8,9 @@ use std::net::TcpStream;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use common::{World, watchdog};
+use common::{World, all_descriptors, watchdog};
 use futures_util::{AsyncBufReadExt, AsyncWriteExt};
 use loop_net::{Protocol, Server, StreamReader, StreamWriter, Transport};
-use rustix::process::{Resource, getrlimit, setrlimit};
 
 #[derive(Default)]
 struct Echo(Option<Transport>);
@@ -109,17 +108,6 @@ fn a_stream_that_is_shown_and_written_in_pieces_allocates_nothing() {
     }
 }
 
-/// Room for `count` connections with both their ends here; fewer where the system does not give it.
-fn room_for(count: u64) -> usize {
-    let mut limit = getrlimit(Resource::Nofile);
-    let wanted = 2 * count + 100;
-    if limit.current.is_some_and(|current| current < wanted) {
-        limit.current = Some(wanted.min(limit.maximum.unwrap_or(wanted)));
-        setrlimit(Resource::Nofile, limit).unwrap();
-    }
-    limit.current.map_or(count, |current| count.min((current - 100) / 2)) as usize
-}
-
 /// The memory that each connection holds when so many are open, without what the first hundred made the
 /// loop allocate for itself. `used` is how each new one is used once.
 fn bytes_each(
@@ -131,7 +119,8 @@ fn bytes_each(
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let addr = server.local_addrs()[0];
-    let count = room_for(4_096);
+    // Both ends are here; fewer where the system does not give so many.
+    let count = ((all_descriptors() - 100) / 2).min(4_096) as usize;
     let mut peers: Vec<TcpStream> = Vec::with_capacity(count);
     let mut connect = |world: &mut World, until: usize| {
         while peers.len() < until {

@@ -8,9 +8,8 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{Probe, World, for_each_backend, temp_dir};
+use common::{Probe, World, all_descriptors, for_each_backend, temp_dir};
 use loop_net::Server;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// How many connections the limited server has at once.
 const MOST: usize = 32;
@@ -19,8 +18,7 @@ const MOST: usize = 32;
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    all_descriptors();
     alone
 }
 

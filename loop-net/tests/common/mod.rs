@@ -25,6 +25,7 @@ use loop_core::{ExceptionContext, LoopRef};
 use loop_net::{KeepOpen, NetError, Protocol, Transport, WriteState};
 use loop_selector::by_name;
 pub use peer::Peer;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub use selector::{Log, LogSelector, Owner};
 pub use terminal::terminal;
 pub use wires::{Address, Target};
@@ -332,6 +333,13 @@ pub fn temp_dir() -> TempDir {
     let path = std::env::temp_dir().join(name);
     std::fs::create_dir(&path).unwrap();
     TempDir(path)
+}
+
+/// As many descriptors as this process may have at all; how many that is. A shell often starts with 1,024.
+pub fn all_descriptors() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    limit.maximum.unwrap_or(u64::MAX)
 }
 
 /// A pipe: what is read from, and what is written to.
