@@ -120,6 +120,21 @@ fn what_somebody_holds_of_a_task_does_not_serve_again() {
     assert!(values.eq(4..8));
 }
 
+/// The future is small, so only what it returns is to be looked at.
+#[test]
+fn memory_of_large_outputs_is_given_back() {
+    const LARGE: usize = 1 << 16;
+    let mut event_loop = EventLoop::new().unwrap();
+    let counted = allocation_counter::measure(|| {
+        for _ in 0..100 {
+            event_loop.spawn(poll_fn(|_| Poll::Ready([0_u8; LARGE]))).detach();
+        }
+        turn(&mut event_loop);
+    });
+    assert!(counted.bytes_max > 100 * LARGE as u64);
+    assert!(counted.bytes_current < LARGE as i64, "{counted:?}");
+}
+
 #[test]
 fn memory_that_serves_again_keeps_nothing_of_the_task_before() {
     struct Noted(Rc<Cell<u32>>);

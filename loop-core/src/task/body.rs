@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::mem::size_of_val;
+use std::mem::size_of;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -29,7 +29,12 @@ pub(crate) trait Body {
     fn clear(self: Pin<&mut Self>);
 
     /// Takes over what a [`Fresh`] of the type that this memory was made for holds.
-    fn refill(self: Pin<&mut Self>, fresh: &mut dyn Any);
+    fn refill(self: Pin<&mut Self>, _fresh: &mut dyn Any) {}
+
+    /// How many bytes would serve again; so many, if none can, that they are given back.
+    fn weight(&self) -> usize {
+        usize::MAX
+    }
 }
 
 pub(crate) type AnyBody = Pin<Box<dyn Body>>;
@@ -97,6 +102,10 @@ impl<F: Future + 'static> Body for Filled<F> {
         this.future.set(fresh.future.take());
         Join::renew(this.join, fresh.site, fresh.name.take());
         fresh.join = Some(this.join.clone());
+    }
+
+    fn weight(&self) -> usize {
+        size_of::<Self>() + size_of::<Join<F::Output>>()
     }
 }
 
@@ -166,8 +175,6 @@ impl Body for Hooked {
     fn clear(mut self: Pin<&mut Self>) {
         self.0 = None;
     }
-
-    fn refill(self: Pin<&mut Self>, _: &mut dyn Any) {}
 }
 
 /// Stands for the future of a run, which stays with its caller, as do its panics.
@@ -190,8 +197,6 @@ impl Body for RootBody {
     }
 
     fn clear(self: Pin<&mut Self>) {}
-
-    fn refill(self: Pin<&mut Self>, _: &mut dyn Any) {}
 }
 
 /// How many bodies are kept: what ends in one turn of a busy loop.
@@ -212,7 +217,7 @@ impl SpareBodies {
     }
 
     pub(crate) fn keep(&mut self, body: AnyBody) {
-        if self.0.len() < MOST_KEPT && size_of_val(&*body) <= LARGEST_KEPT {
+        if self.0.len() < MOST_KEPT && body.weight() <= LARGEST_KEPT {
             self.0.push(body);
         }
     }

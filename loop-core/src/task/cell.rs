@@ -15,7 +15,7 @@ use super::waker::TaskWaker;
 use crate::cancel::SharedTree;
 use crate::inner::Inner;
 
-/// A task, by number: a slot in the table, and what the task's [id](super::join::Header::id) ends in, which is
+/// A task, by number: a slot in the table, and what the task's [id](super::join::Shared::id) ends in, which is
 /// never zero and tells the slot's tasks apart. That wraps after 2^32 tasks, and a waker kept that long may wake
 /// another task once: a spurious wake, which every future must bear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
