@@ -88,7 +88,7 @@ impl<S: InScope + 'static, C: Callback + 'static> Node for Inner<S, C> {
         if mem::size_of::<Self>() > LARGEST_KEPT || !self.head.state.is_done() {
             return false;
         }
-        self.callback.release();
+        self.callback.clear();
         self.scope.clear()
     }
 

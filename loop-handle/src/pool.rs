@@ -59,7 +59,8 @@ impl HandlePool {
     }
 
     /// As [`Handle::once_at`]; with an explicit `context` the handle is always allocated.
-    #[inline]
+    // A closure is made in one place, so there is one copy of this for it anyhow; inlined it is not passed in memory.
+    #[inline(always)]
     pub fn once_at<F, R>(
         &self,
         site: &'static Location<'static>,
