@@ -22,8 +22,12 @@ pub(crate) const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
 /// assert_eq!(whole_millis(None), None);
 /// ```
 pub fn whole_millis(timeout: Option<Duration>) -> Option<i32> {
-    // `Duration::as_millis` rounds down; in nanoseconds a u128 holds every `Duration`.
-    timeout.map(|t| i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX))
+    // `Duration::as_millis` rounds down, and all of it in nanoseconds is a division of 128 bits before every wait.
+    timeout.map(|t| {
+        let odd = t.subsec_nanos().div_ceil(1_000_000);
+        let millis = t.as_secs().saturating_mul(1_000).saturating_add(odd.into());
+        i32::try_from(millis).unwrap_or(i32::MAX)
+    })
 }
 
 /// The same for rustix, which hands a whole number of milliseconds on unchanged.
@@ -34,9 +38,10 @@ pub(crate) fn timespec(timeout: Option<Duration>) -> Option<Timespec> {
 /// A timeout in seconds and whole microseconds, rounded up, with the same greatest value.
 pub(crate) fn seconds_and_micros(timeout: Option<Duration>) -> Option<(u32, u32)> {
     timeout.map(|t| {
-        // What is clamped is a whole number of them, and less than 2^32 seconds.
-        let micros = t.min(LONGEST).as_nanos().div_ceil(1_000) as u64;
-        ((micros / 1_000_000) as u32, (micros % 1_000_000) as u32)
+        // What is clamped is less than 2^32 seconds, and has no odd nanoseconds that would carry beyond it.
+        let t = t.min(LONGEST);
+        let odd = t.subsec_nanos().div_ceil(1_000);
+        (t.as_secs() as u32 + odd / 1_000_000, odd % 1_000_000)
     })
 }
 
