@@ -167,6 +167,8 @@ impl Builder {
             executor: RefCell::default(),
             handler: RefCell::new(None),
             events: Cell::new(0),
+            iterating: Cell::new(false),
+            before_wait: RefCell::default(),
             stopping: Cell::new(false),
             running: Cell::new(false),
             closed: Cell::new(false),

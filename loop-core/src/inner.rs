@@ -9,6 +9,7 @@ use loop_handle::{Handle, HandlePool, TimerOwner};
 use loop_selector::{Process, Selector};
 use loop_timer::{TimerHeap, TimerKey};
 
+use crate::before_wait::BeforeWait;
 use crate::cancel::NodeId;
 use crate::clock::Clock;
 use crate::executor::{DefaultPool, Jobs};
@@ -61,6 +62,9 @@ pub(crate) const FRESH: u8 = 1 << 4;
 /// There is a timer that the next such sleep takes over.
 pub(crate) const SPARE: u8 = 1 << 5;
 
+/// Something is put off until the end of the iteration.
+pub(crate) const BEFORE_WAIT: u8 = 1 << 6;
+
 /// Small fields, each borrowed for one statement and never across user code.
 pub(crate) struct Inner {
     pub(crate) id: u64,
@@ -87,6 +91,10 @@ pub(crate) struct Inner {
     pub(crate) handler: RefCell<Option<ExceptionHandler>>,
     /// How many events the latest wait has brought.
     pub(crate) events: Cell<usize>,
+    /// Whether a batch runs.
+    pub(crate) iterating: Cell<bool>,
+    /// What follows it.
+    pub(crate) before_wait: RefCell<Vec<Rc<dyn BeforeWait>>>,
     pub(crate) stopping: Cell<bool>,
     pub(crate) running: Cell<bool>,
     pub(crate) closed: Cell<bool>,

@@ -34,7 +34,8 @@
 //! 3. the timeout is computed: zero if anything is ready, else up to the nearest deadline;
 //! 4. the selector waits;
 //! 5. what happened joins the ready queue: calls from other threads, signals, I/O, then due timers;
-//! 6. exactly what is in the queue now is run. What that schedules waits for the next iteration.
+//! 6. exactly what is in the queue now is run. What that schedules waits for the next iteration, but for what it puts
+//!    off until the end of this one ([`LoopRef::call_before_wait`]).
 //!
 //! # Promises
 //!
@@ -56,6 +57,7 @@
 //! | running and closing | [`run`], [`Runner`], [`EventLoop`], [`Builder`], [`interrupted`] |
 //! | being hosted by another loop | [`EventLoop::prepare_wait`], [`EventLoop::as_fd`], [`HostWaker`], [`RunScope`] |
 //! | scheduling on the loop's thread | [`LoopRef`] |
+//! | gathering work until the end of an iteration | [`LoopRef::call_before_wait`], [`BeforeWait`] |
 //! | scheduling from other threads | [`Remote`], [`Remote::spawn`], [`RemoteFuture`], [`LoopRef::wrap_future`] |
 //! | tasks and results | [`spawn`], [`TaskBuilder`], [`Task`], [`LoopFuture`] |
 //! | being cancelled, and cleaning up | [`catch_cancelled`], [`on_cancel`], [`protect`], [`shield`], [`Task::cancel`] |
@@ -78,6 +80,7 @@
 mod loss;
 
 mod awaited;
+mod before_wait;
 mod builder;
 mod busy_poll;
 mod cancel;
@@ -130,6 +133,7 @@ mod watchdog;
 mod wrap_future;
 
 pub use awaited::{Awaited, Listing};
+pub use before_wait::BeforeWait;
 pub use builder::Builder;
 pub use cancel::{
     Cancelled, CatchCancelled, ChildError, GroupError, GroupScope, NotActive, Protect, TaskGroup,

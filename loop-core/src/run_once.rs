@@ -6,7 +6,7 @@
 //! 4. select;
 //! 5. collect: calls from other threads, signals, I/O, due timers join the ready queue;
 //! 6. run exactly what is in the queue at this point. What that schedules waits for the next
-//!    iteration.
+//!    iteration, but for [what it puts off](LoopRef::call_before_wait) until the end of this one.
 
 use std::io;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use std::time::Duration;
 use loop_selector::{Event, Events};
 use loop_timer::TimerKey;
 
+use crate::before_wait::Iteration;
 use crate::cancel;
 use crate::debug;
 use crate::error::LoopError;
@@ -233,6 +234,7 @@ fn collect_timers(lp: &LoopRef) {
 /// run's own loop.
 #[inline(always)]
 fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
+    let _iteration = Iteration::begin(lp);
     let ready = &lp.inner.ready;
     let Scratch { events, batch, buffer, waker, ran, .. } = scratch;
     let mut lent = Lent::new(root, waker);

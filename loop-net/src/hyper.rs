@@ -168,9 +168,12 @@ impl Write for HyperIo {
         })
     }
 
-    /// What is written is on its way: the transport sends it without being asked.
+    /// What is written is on its way then: what the socket does not take now is not waited for.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+        self.with(|_, writer| {
+            writer.transport().send_now();
+            Poll::Ready(Ok(()))
+        })
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

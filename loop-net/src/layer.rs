@@ -11,7 +11,8 @@ use crate::transport::{Transport, WriteState};
 /// What a [`Transport`] asks of a connection that goes through another one: TLS.
 #[cfg_attr(not(feature = "tls"), allow(dead_code))]
 pub(crate) trait Layer {
-    fn write(&self, data: &[u8]) -> WriteState;
+    /// All of them behind each other, whatever hooks that fall due write.
+    fn write(&self, pieces: &[&[u8]]) -> WriteState;
     /// Of whoever it is lent to.
     fn write_lent(&self, data: &[u8]) -> WriteState;
     fn is_lent(&self) -> bool;

@@ -242,6 +242,7 @@ impl Net {
     /// let (ours, theirs) = UnixStream::pair()?;
     /// let (_reader, writer) = net.adopt(ours)?.open_stream().await?;
     /// writer.write(b"hello");
+    /// writer.drain().await?;
     /// # let mut buffer = [0; 5];
     /// # std::io::Read::read_exact(&mut &theirs, &mut buffer)?;
     /// # assert_eq!(&buffer, b"hello");

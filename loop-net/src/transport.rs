@@ -58,22 +58,29 @@ impl Transport {
     /// Sends `data`, or buffers what the socket does not take now; never blocks. The bytes are copied
     /// if they must be kept (B-TRN-07 to 09).
     ///
-    /// What a hook of the protocol writes leaves in one call when the hook returns, or once it exceeds
-    /// the high-water mark. Elsewhere, in a task say, each write is a system call: pieces that belong together
-    /// are cheaper in one [`write_all_vectored`](Self::write_all_vectored). From the fifth write on that comes too
-    /// late, each is reported (B-TRN-18).
+    /// What a hook of the protocol writes leaves in one call when the hook returns. What tasks and callbacks write
+    /// leaves in one call with the next [`flushed`](Self::flushed), at the latest at the end of the loop's iteration:
+    /// who then computes for long, blocks or ends the process flushes first. More than the high-water mark does not
+    /// wait, and nothing does outside of a running loop. From the fifth write on that comes too late, each is
+    /// reported (B-TRN-18).
     #[inline]
     pub fn write(&self, data: &[u8]) -> WriteState {
-        if self.info.shared.gather.take(&self.info, data) {
-            return WriteState::Open;
-        }
-        self.write_now(data)
+        if self.info.take(data) { WriteState::Open } else { self.write_now(data) }
+    }
+
+    /// [`write`](Self::write) for those who are likely to be the first in their iteration.
+    #[inline]
+    pub(crate) fn write_first(&self, data: &[u8]) -> WriteState {
+        if self.info.take_first(data) { WriteState::Open } else { self.write(data) }
     }
 
     #[inline(never)]
     fn write_now(&self, data: &[u8]) -> WriteState {
+        if self.info.begin(data) {
+            return WriteState::Open;
+        }
         match self.info.conn.upgrade() {
-            Some(conn) => conn.write(data),
+            Some(conn) => conn.write_pieces(&[data]),
             None => self.write_to_layer(&[data]),
         }
     }
@@ -82,7 +89,7 @@ impl Transport {
     pub fn write_all_vectored(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
         match self.info.conn.upgrade() {
             Some(conn) => conn.write_pieces(pieces),
-            None => self.write_to_layer(pieces),
+            None => self.write_to_layer(&Vec::from_iter(pieces.iter().map(AsRef::as_ref))),
         }
     }
 
@@ -192,7 +199,7 @@ impl Transport {
         }
     }
 
-    /// Bytes that the socket has not taken yet.
+    /// Bytes that the socket has not taken yet, those that wait for the end of the iteration included.
     pub fn write_buffer_size(&self) -> usize {
         match self.info.conn.upgrade() {
             Some(conn) => conn.buffered(),
@@ -226,10 +233,31 @@ impl Transport {
         Ok(())
     }
 
-    /// Waits until nothing is buffered: everything written so far is the system's, or the connection is
-    /// over and it is lost. Dropping the future changes nothing.
+    /// Sends what waits for the end of the iteration, and waits until nothing is buffered: everything written so far
+    /// is the system's, or the connection is over and it is lost. Dropping the future changes nothing.
     pub async fn flushed(&self) {
         poll_fn(|cx| self.poll_flushed(cx)).await;
+    }
+
+    /// Sends what waits for the end of the iteration. Whether there was some, and that was all that was to be done:
+    /// then the connection is open, and nothing is buffered.
+    #[inline]
+    pub(crate) fn send_now(&self) -> bool {
+        if let Some(calm) = self.info.send_loose() {
+            return calm;
+        }
+        if self.info.may_wait_elsewhere() {
+            self.send_waiting();
+        }
+        false
+    }
+
+    #[inline(never)]
+    fn send_waiting(&self) {
+        match self.info.conn.upgrade() {
+            Some(conn) => conn.send_now(),
+            None => self.on_layer(|layer| _ = layer.lower().send_now()),
+        }
     }
 
     pub(crate) fn poll_flushed(&self, cx: &Context<'_>) -> Poll<()> {
@@ -259,12 +287,9 @@ impl Transport {
     }
 
     #[inline(never)]
-    fn write_to_layer(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
+    fn write_to_layer(&self, pieces: &[&[u8]]) -> WriteState {
         let Some(layer) = self.layer() else { return self.info.refuse() };
-        let mut state = WriteState::Open;
-        for piece in pieces {
-            state = layer.write(piece.as_ref());
-        }
+        let state = layer.write(pieces);
         if state == WriteState::Closed { self.info.refuse() } else { state }
     }
 

@@ -312,7 +312,7 @@ fn what_a_hook_writes_leaves_in_one_system_call() {
         let mut heard = [0; 110];
         reader.read_exact(&mut heard).unwrap();
         assert!(heard.starts_with(b"one or two one or two "));
-        // Outside of hooks each write is tried at once, all pieces of one together.
+        // Outside of the loop each write is tried at once, all pieces of one together.
         let called = writes().unwrap();
         transport.write(b"now");
         transport.write_all_vectored(&["or", "never"]);

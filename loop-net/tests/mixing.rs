@@ -126,10 +126,22 @@ fn each_peer_gets_what_was_written_to_it_and_nothing_else() {
             }
             let mut heard = [0; CONNECTIONS];
             for _ in 0..40 {
-                mixer.left.set(20);
+                mixer.left.set(30);
                 // From hooks, and from elsewhere.
                 for peer in &mut peers {
                     let _ = peer.write(b"go");
+                }
+                // From callbacks and tasks of the same iteration, too, with flushes in between.
+                for _ in 0..2 {
+                    let (callback, task) = (mixer.clone(), mixer.clone());
+                    world.event_loop.call_soon(move || callback.operate());
+                    let flushed = mixer.transports.borrow()[mixer.random(CONNECTIONS)].clone();
+                    let flushes = async move {
+                        task.operate();
+                        flushed.flushed().await;
+                        task.operate();
+                    };
+                    world.event_loop.spawn(flushes).detach();
                 }
                 read_all(world, &mixer, &mut peers, &mut heard);
                 mixer.operate();

@@ -116,7 +116,7 @@ impl Conn {
         let mut state = State::of(socket.kind());
         state.set_own_buffer(protocol.buffered().is_some());
         let info = Info::new(shared.clone(), local, peer);
-        info.room.set(Gather::room_for(Marks::DEFAULT.high));
+        info.room.set(if state.is_quiet() { Gather::room_for(Marks::DEFAULT.high) } else { 0 });
         let conn = Rc::new_cyclic(|me| Conn {
             info: Rc::new(info.of_conn(me.clone(), state)),
             socket,
@@ -144,8 +144,8 @@ impl Conn {
     }
 
     pub(super) fn set_marks(&self, marks: Marks) {
-        self.info.room.set(Gather::room_for(marks.high));
         self.rare().marks.set(marks);
+        self.set_state(self.state());
     }
 
     #[inline]
@@ -225,7 +225,14 @@ impl Conn {
     pub(super) fn note(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
         change(&mut state);
+        self.set_state(state);
+    }
+
+    /// The room for plain copies follows the state.
+    fn set_state(&self, state: State) {
+        let room = if state.is_quiet() { Gather::room_for(self.marks().high) } else { 0 };
         self.info.state.set(state);
+        self.info.room.set(room);
     }
 
     /// Makes a transition and does what it asks for.
@@ -233,7 +240,7 @@ impl Conn {
         self.shared().gather.disturb(&self.info);
         let mut state = self.state();
         let actions = transition(&mut state);
-        self.info.state.set(state);
+        self.set_state(state);
         if actions.has(Actions::SHUTDOWN) {
             // A peer that is gone is told nothing; the next read or write finds out.
             let _ = self.socket.shutdown_write();
@@ -249,8 +256,10 @@ impl Conn {
         }
     }
 
-    /// Ready when nothing is buffered any more, also because the connection is over.
+    /// Ready when nothing is buffered any more, also because the connection is over. What waits for the end of the
+    /// iteration is sent now.
     pub(crate) fn poll_flushed(&self, cx: &Context<'_>) -> Poll<()> {
+        self.send_now();
         if self.buffered() == 0 {
             return Poll::Ready(());
         }
@@ -309,9 +318,8 @@ impl Conn {
     /// Into `Lost`: nothing is sent or received from here on, and `connection_lost` is queued.
     fn lose(&self) {
         self.buf.borrow_mut().clear();
-        if self.gathers() {
-            self.shared().gather.clear();
-        }
+        self.info.put_off.set(false);
+        self.shared().gather.forget(&self.info);
         // Before the registration goes: it may be what keeps the connection alive.
         if let Some(me) = self.info.conn.upgrade() {
             self.shared().lp.call_soon(move || me.lost());

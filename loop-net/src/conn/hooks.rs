@@ -40,27 +40,32 @@ impl Conn {
     pub(super) fn call<R>(&self, f: impl FnOnce(&mut dyn AnyProtocol) -> R) -> Option<Called<R>> {
         let mut protocol = self.protocol.take()?;
         if !self.shared().gather.begin(&self.info) {
-            return Some(self.call_inside(protocol, f));
+            return Some(self.call_beside(protocol, f));
         }
         match hold_panic(|| f(&mut *protocol)) {
             Ok(value) => {
                 self.put_back(protocol);
-                let calm = self.end_gathering();
+                let calm = self.end_gathering(&self.shared().gather);
                 Some(if calm { Called::Calm(value) } else { Called::Stirred(Ok(value)) })
             }
             Err(panic) => Some(self.call_failed(protocol, panic)),
         }
     }
 
-    /// While another connection's hook runs, which gathers what it writes.
+    /// While somebody gathers already: another connection's hook, beside which what this one writes waits for the
+    /// end of the iteration, or whoever wrote before.
     #[inline(never)]
-    fn call_inside<R>(
+    fn call_beside<R>(
         &self,
         mut protocol: Box<dyn AnyProtocol>,
         f: impl FnOnce(&mut dyn AnyProtocol) -> R,
     ) -> Called<R> {
+        let gathers = self.shared().gather.take_over(&self.info);
         let result = hold_panic(|| f(&mut *protocol));
         self.put_back(protocol);
+        if gathers {
+            self.end_gathering(&self.shared().gather);
+        }
         Called::Stirred(result)
     }
 
@@ -68,7 +73,7 @@ impl Conn {
     #[cold]
     fn call_failed<R>(&self, protocol: Box<dyn AnyProtocol>, panic: HeldPanic) -> Called<R> {
         self.put_back(protocol);
-        self.end_gathering();
+        self.end_gathering(&self.shared().gather);
         Called::Stirred(Err(panic))
     }
 

@@ -12,7 +12,7 @@ use crate::sock_addr::SockAddr;
 use crate::transport::WriteState;
 
 /// From this one on each dropped write is reported (B-TRN-18).
-const REPORT_REFUSED: u16 = 5;
+const REPORT_REFUSED: u8 = 5;
 
 /// What is known of a connection also when it is gone (B-TRN-36): all that a transport holds.
 pub(crate) struct Info {
@@ -23,10 +23,12 @@ pub(crate) struct Info {
     pub(super) state: Cell<State>,
     pub(crate) local: Rc<SockAddr>,
     pub(crate) peer: SockAddr,
-    /// What [`Gather`](super::gather::Gather) may take without a look at the marks.
+    /// One more than what [`Gather`](super::gather::Gather) may take without a look at the state and the marks.
     pub(super) room: Cell<u32>,
     /// Writes that came too late.
-    refused: Cell<u16>,
+    refused: Cell<u8>,
+    /// Whether what the connection has buffered waits for the end of the iteration, and not for the socket.
+    pub(super) put_off: Cell<bool>,
     /// Only if it goes through another transport.
     pub(crate) layered: Option<Box<Layered>>,
 }
@@ -42,6 +44,7 @@ impl Info {
             peer,
             room: Cell::new(0),
             refused: Cell::new(0),
+            put_off: Cell::new(false),
             layered: None,
         }
     }
@@ -66,6 +69,37 @@ impl Info {
     #[inline]
     pub(crate) fn is_closing(&self) -> bool {
         self.state.get().is_closing()
+    }
+
+    /// [`Gather::take`](super::gather::Gather::take)
+    #[inline]
+    pub(crate) fn take(&self, data: &[u8]) -> bool {
+        self.shared.gather.take(self, data)
+    }
+
+    /// [`Gather::take_first`](super::gather::Gather::take_first)
+    #[inline]
+    pub(crate) fn take_first(&self, data: &[u8]) -> bool {
+        self.shared.gather.take_first(self, data)
+    }
+
+    /// [`take_first`](Self::take_first), also if the loop is to be asked to call at the end of the iteration.
+    pub(crate) fn begin(&self, data: &[u8]) -> bool {
+        let gather = &self.shared.gather;
+        gather.is_free() && gather.may_wait(&self.shared) && gather.take_first(self, data)
+    }
+
+    /// Sends what is gathered for the connection and may wait, if there is some. Whether that was all to be done.
+    #[inline]
+    pub(crate) fn send_loose(&self) -> Option<bool> {
+        let gather = &self.shared.gather;
+        Some(gather.take_loose(self)?.send_loose(gather))
+    }
+
+    /// Whether bytes may wait in the connection's own buffer, or below.
+    #[inline]
+    pub(crate) fn may_wait_elsewhere(&self) -> bool {
+        self.put_off.get() || self.layered.is_some()
     }
 
     pub(crate) fn describe(&self) -> String {

@@ -8,6 +8,9 @@ use crate::socket::MAX_PIECES;
 /// Small writes share pieces of this size, so that many of them go out in one call.
 const PIECE: usize = 64 * 1024;
 
+/// Memory of at most this size serves again.
+const SPARE: usize = 4096;
+
 /// A byte queue, one pointer long while it is empty. Every byte is copied once; taking is linear in the
 /// bytes taken, whatever the sizes of the writes were (S30 of the public cases).
 #[derive(Debug, Default)]
@@ -37,6 +40,14 @@ impl WriteBuf {
         }
     }
 
+    /// As [`push`](Self::push), with memory that may serve again.
+    pub(crate) fn push_into(&mut self, spare: Option<Spare>, data: &[u8]) {
+        if let (None, Some(Spare(queue))) = (&self.0, spare) {
+            self.0 = Some(queue);
+        }
+        self.push(data);
+    }
+
     /// The first bytes, at most `max` of them.
     #[cfg(feature = "tls")]
     pub(crate) fn first(&self, max: usize) -> &[u8] {
@@ -57,15 +68,17 @@ impl WriteBuf {
         count
     }
 
-    /// Forgets exactly `count` bytes, also in the middle of a piece (B-TRN-10).
-    pub(crate) fn consume(&mut self, count: usize) {
+    /// Forgets exactly `count` bytes, also in the middle of a piece (B-TRN-10). Gives back the memory of an empty
+    /// queue, if that may serve again: an idle connection keeps none for what it once could not send.
+    pub(crate) fn consume(&mut self, count: usize) -> Option<Spare> {
         debug_assert!(count <= self.len(), "more sent than there was");
         if count == self.len() {
-            // An idle connection keeps no memory for what it once could not send.
-            self.clear();
-        } else if let Some(queue) = &mut self.0 {
+            return self.0.take().and_then(Queue::spare);
+        }
+        if let Some(queue) = &mut self.0 {
             queue.consume(count);
         }
+        None
     }
 
     pub(crate) fn clear(&mut self) {
@@ -73,7 +86,18 @@ impl WriteBuf {
     }
 }
 
+/// The memory of a queue that is empty: for [`WriteBuf::push_into`].
+#[derive(Debug)]
+pub(crate) struct Spare(Box<Queue>);
+
 impl Queue {
+    fn spare(mut self: Box<Self>) -> Option<Spare> {
+        (self.sent, self.len) = (0, 0);
+        let [piece] = self.pieces.make_contiguous() else { return None };
+        piece.clear();
+        (piece.capacity() <= SPARE).then_some(Spare(self))
+    }
+
     fn push(&mut self, mut data: &[u8]) {
         self.len += data.len();
         if let Some(last) = self.pieces.back_mut() {

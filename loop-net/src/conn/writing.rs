@@ -1,8 +1,10 @@
 //! From the user to the socket.
 
 use std::io::{self, IoSlice};
+use std::rc::Rc;
 
 use super::engine::{Conn, Marks, is_transient};
+use super::gather::Gather;
 use super::state::State;
 use crate::socket::MAX_PIECES;
 use crate::transport::WriteState;
@@ -14,6 +16,14 @@ enum Sent {
     /// The buffer was empty and is not any more.
     Buffering,
     Failed(io::Error),
+}
+
+/// Why what is gathered could not just be sent.
+enum Left {
+    /// More was done than to write a little.
+    Disturbed,
+    /// The socket did not take all.
+    Sent(io::Result<usize>),
 }
 
 /// What is written to a connection meanwhile leaves in one call at the end.
@@ -32,7 +42,7 @@ impl<'a> Gathering<'a> {
 
 impl Drop for Gathering<'_> {
     fn drop(&mut self) {
-        self.0.end_disturbed();
+        self.0.end_otherwise(Left::Disturbed);
     }
 }
 
@@ -45,39 +55,25 @@ impl Conn {
         self.shared().gather.belongs_to(&self.info)
     }
 
-    #[inline]
-    pub(crate) fn write(&self, data: &[u8]) -> WriteState {
-        // The common case outside a hook: nothing is buffered, and the socket takes it all.
-        if self.state().is_quiet() && !self.gathers() && !data.is_empty() {
-            return match self.socket.send_all(data) {
-                Ok(()) => WriteState::Open,
-                Err(result) => self.sent_less(data, result),
-            };
-        }
-        self.write_pieces(&[data])
-    }
-
-    /// The socket did not take all of a write.
-    #[cold]
-    fn sent_less(&self, data: &[u8], result: io::Result<usize>) -> WriteState {
-        let sent = self.keep_rest(data, result);
-        self.after_send(sent);
-        self.after_write()
-    }
-
     #[inline(never)]
     pub(crate) fn write_pieces(&self, pieces: &[impl AsRef<[u8]>]) -> WriteState {
         if !self.takes_writes() {
             return self.info.refuse();
         }
-        self.shared().gather.disturb(&self.info);
-        // Several pieces leave in one call also where no hook gathers them.
-        let gathering = if pieces.len() > 1 { Gathering::enter(self) } else { None };
+        let gather = &self.shared().gather;
+        gather.disturb(&self.info);
+        // Several pieces leave in one call also where nothing may wait.
+        let alone = pieces.len() > 1 && !self.gathers() && !gather.may_wait(&self.info.shared);
+        let gathering = if alone { Gathering::enter(self) } else { None };
         for piece in pieces {
             // `as_ref` is user code, so no borrow is held here.
             self.append(piece.as_ref());
         }
         drop(gathering);
+        // Behind all pieces, for this calls hooks, which may write.
+        if self.info.put_off.get() && self.buffered() > self.marks().high {
+            self.send_put_off();
+        }
         self.after_write()
     }
 
@@ -85,21 +81,29 @@ impl Conn {
         self.state().takes_writes(|| self.buffered() > 0)
     }
 
-    /// Inside a hook bytes are gathered, else they are sent at once, behind what is buffered.
+    /// Behind what is buffered. Bytes that may wait are gathered, or else join the connection's own buffer; what is
+    /// more than the high-water mark is sent.
     fn append(&self, data: &[u8]) {
         // An earlier piece of the same write may have failed.
         if data.is_empty() || self.state().is_lost() {
             return;
         }
-        // More than is to be gathered, with nothing before it, need not be copied first.
-        let large = || data.len() > self.marks().high && self.shared().gather.bytes().is_empty();
-        if !self.gathers() || large() {
-            return self.send(data);
-        }
-        self.shared().gather.push(data);
-        if self.buffered() > self.marks().high {
-            // More than the high-water mark before the hook has returned.
-            self.send_gathered();
+        let (gather, high) = (&self.shared().gather, self.marks().high);
+        let buffering = self.state().has_buffered();
+        // More than is gathered at once need not be copied first.
+        if data.len() > high && self.buffered() == 0 {
+            self.send(data);
+        } else if data.len() > high && self.gathers() && !buffering {
+            self.send_behind_gathered(data);
+        } else if self.gathers() || !buffering && gather.begin_loosely(&self.info) {
+            gather.push(data);
+            if self.buffered() > high {
+                self.send_gathered();
+            }
+        } else if buffering || gather.put_off(&self.info) {
+            self.put_off(data, !buffering);
+        } else {
+            self.send(data);
         }
     }
 
@@ -115,40 +119,89 @@ impl Conn {
         }
     }
 
-    /// Sends what the hook has written that has just returned. Whether that was all that was to be done.
+    /// Into a buffer of its own, which waits for the end of the iteration if these are the first bytes there.
+    pub(super) fn put_off(&self, data: &[u8], first: bool) {
+        if !first {
+            self.buf.borrow_mut().push(data);
+        } else {
+            self.buf.borrow_mut().push_into(self.shared().gather.spare(), data);
+            self.info.put_off.set(true);
+            self.note(|state| state.set_buffered(true));
+        }
+    }
+
+    /// Sends what waits for the end of the iteration.
+    pub(crate) fn send_now(&self) {
+        match self.shared().gather.take_loose(&self.info) {
+            Some(conn) => _ = conn.send_loose(&self.shared().gather),
+            None => self.send_put_off(),
+        }
+    }
+
+    /// The same, gathered for this connection, which has just been [taken](super::gather::Gather::take_loose).
+    /// Whether that was all that was to be done.
+    #[inline]
+    pub(super) fn send_loose(self: Rc<Self>, gather: &Gather) -> bool {
+        match self.end_quietly(gather, false) {
+            Ok(()) => true,
+            Err(left) => self.send_loose_otherwise(left),
+        }
+    }
+
+    #[inline(never)]
+    fn send_loose_otherwise(self: Rc<Self>, left: Left) -> bool {
+        self.end_otherwise(left);
+        self.settle();
+        false
+    }
+
+    /// The same, in its own buffer.
+    pub(super) fn send_put_off(&self) {
+        if !self.info.put_off.take() || !self.state().has_buffered() {
+            return;
+        }
+        self.write_ready();
+        if self.state().has_buffered() {
+            self.arm();
+        }
+    }
+
+    /// Sends what is gathered for this connection: its hook has just returned, say. Whether that was all that was to
+    /// be done.
     #[inline(always)]
-    pub(super) fn end_gathering(&self) -> bool {
-        let gather = &self.shared().gather;
+    pub(super) fn end_gathering(&self, gather: &Gather) -> bool {
+        match self.end_quietly(gather, true) {
+            Ok(()) => true,
+            Err(left) => self.end_otherwise(left),
+        }
+    }
+
+    /// The same, if no more was done than to write a little, and the socket takes it.
+    #[inline(always)]
+    fn end_quietly(&self, gather: &Gather, may_be_empty: bool) -> Result<(), Left> {
         if !gather.is_quiet() {
-            return self.end_disturbed();
+            return Err(Left::Disturbed);
         }
         let mut bytes = gather.bytes();
-        if !bytes.is_empty() {
-            if let Err(result) = self.socket.send_all(&bytes) {
-                drop(bytes);
-                return self.gathered_too_much(result);
-            }
+        if !may_be_empty || !bytes.is_empty() {
+            self.socket.send_all(&bytes).map_err(Left::Sent)?;
             bytes.clear();
         }
         drop(bytes);
         gather.end();
-        true
+        Ok(())
     }
 
-    /// The hook has done more than to write a little.
     #[inline(never)]
-    fn end_disturbed(&self) -> bool {
-        self.send_gathered();
-        self.shared().gather.end();
-        false
-    }
-
-    /// The socket did not take all of what the hook has written.
-    #[inline(never)]
-    fn gathered_too_much(&self, result: io::Result<usize>) -> bool {
+    fn end_otherwise(&self, left: Left) -> bool {
         let gather = &self.shared().gather;
-        let sent = self.keep_rest(&gather.bytes(), result);
-        self.after_gathered(sent);
+        match left {
+            Left::Disturbed => self.send_gathered(),
+            Left::Sent(result) => {
+                let sent = self.keep_rest(&gather.bytes(), result);
+                self.after_gathered(sent);
+            }
+        }
         gather.end();
         false
     }
@@ -161,6 +214,24 @@ impl Conn {
                 return;
             }
             self.try_send(&bytes)
+        };
+        self.after_gathered(sent);
+    }
+
+    /// Sends what is gathered and `data`, in one call.
+    fn send_behind_gathered(&self, data: &[u8]) {
+        let sent = {
+            let bytes = self.shared().gather.bytes();
+            match self.socket.send_vectored(&[IoSlice::new(&bytes), IoSlice::new(data)]) {
+                Ok(count) if count >= bytes.len() => self.keep_rest(data, Ok(count - bytes.len())),
+                result => {
+                    let sent = self.keep_rest(&bytes, result);
+                    if !matches!(sent, Sent::Failed(_)) {
+                        self.buf.borrow_mut().push(data);
+                    }
+                    sent
+                }
+            }
         };
         self.after_gathered(sent);
     }
@@ -246,7 +317,7 @@ impl Conn {
 
     fn consume(&self, count: usize) {
         let mut buf = self.buf.borrow_mut();
-        buf.consume(count);
+        self.shared().gather.keep(buf.consume(count));
         let buffered = !buf.is_empty();
         self.note(|state| state.set_buffered(buffered));
     }

@@ -42,7 +42,7 @@ impl AsyncWrite for StreamWriter {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_write_with(cx, |transport| transport.write(data)))?;
+        ready!(self.poll_write_with(cx, |transport| transport.write_first(data)))?;
         Poll::Ready(Ok(data.len()))
     }
 

@@ -10,7 +10,7 @@ use super::error::ReadError;
 use super::lines::Lines;
 use super::search::find_first;
 use super::writer::StreamWriter;
-use crate::stream_state::flags::{EOF, SHOWN, UNREAD};
+use crate::stream_state::flags::{EOF, PIPELINED, SHOWN, UNREAD};
 use crate::stream_state::{Buffer, Stream};
 use crate::transport::Transport;
 
@@ -215,7 +215,7 @@ impl StreamReader {
             let message = "the limit of a stream is at least one byte";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        self.stream.limit.set(limit);
+        self.stream.set_limit(limit);
         Ok(())
     }
 
@@ -370,7 +370,13 @@ impl StreamReader {
     }
 
     fn take(&mut self, count: usize) -> Vec<u8> {
-        let taken = self.stream.buffer.borrow_mut().take(count);
+        let (taken, more) = {
+            let mut buffer = self.stream.buffer.borrow_mut();
+            (buffer.take(count), !buffer.is_empty())
+        };
+        if more {
+            self.stream.flags.put(PIPELINED, true);
+        }
         self.consumed();
         taken
     }

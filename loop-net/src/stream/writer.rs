@@ -40,11 +40,12 @@ impl StreamWriter {
         &self.transport
     }
 
-    /// Sends or buffers `data`; see [`Transport::write`]. Loops that write much should
-    /// [`drain`](Self::drain) in between (B-STR-15).
+    /// Sends or buffers `data`: what is written in one iteration of the loop leaves in one call, with the next
+    /// [`drain`](Self::drain) or at the end of the iteration; see [`Transport::write`]. Loops that write much should
+    /// drain in between (B-STR-15).
     #[inline]
     pub fn write(&self, data: &[u8]) -> WriteState {
-        self.transport.write(data)
+        self.transport.write_first(data)
     }
 
     /// Writes each piece in order.
@@ -52,8 +53,11 @@ impl StreamWriter {
         self.transport.write_all_vectored(pieces)
     }
 
-    /// Waits while more is buffered than the high-water mark, until the low-water mark is reached. Any
-    /// number of tasks may wait at once (B-STR-16).
+    /// Sends what was written, and waits while more is buffered than the high-water mark, until the low-water mark is
+    /// reached. Any number of tasks may wait at once (B-STR-16).
+    ///
+    /// While more has come than the reader has taken, other requests of the same peer say, what was written waits for
+    /// the answers to those, or for the end of the iteration; [`flush`](Self::flush) does not wait for that.
     ///
     /// # Errors
     /// What the connection was lost by (B-STR-17).
@@ -61,6 +65,9 @@ impl StreamWriter {
         let mut yielded = false;
         poll_fn(move |cx| {
             let stream = &self.stream;
+            if !stream.has_more() && self.transport.send_now() {
+                return Poll::Ready(Ok(()));
+            }
             if !stream.flags.has(LOST | FULL) && !self.is_closing() {
                 return Poll::Ready(Ok(()));
             }

@@ -4,7 +4,7 @@
 const KEEP: usize = 4096;
 
 /// So much it keeps in a form that can be received into, once less than that was copied out of it.
-const ROOM: usize = 1024;
+pub(super) const ROOM: usize = 1024;
 
 /// A byte queue in one allocation. Appending and taking are linear in the bytes moved, amortised.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use std::task::{Context, Waker};
 
 use loop_core::{Awaited, Interest, Listing, LoopRef, WaitsFor};
 
-use super::buffer::Buffer;
-use super::flags::{EOF, FULL, Flags, LOST, READ_PAUSED, SHOWN, UNREAD};
+use super::buffer::{Buffer, ROOM};
+use super::flags::{EOF, FULL, Flags, LOST, NARROW, PIPELINED, READ_PAUSED, SHOWN, UNREAD};
 use super::wake::{ReaderWaker, Wakers};
 use crate::error::NetError;
 
@@ -22,7 +22,6 @@ pub(crate) struct Stream {
     pub(crate) flags: Flags,
     /// What it was lost by; every later read and drain says so (B-STR-09, B-STR-17).
     pub(crate) error: RefCell<Option<Rc<NetError>>>,
-    /// Of separated reads, in bytes; twice as many pause the transport (B-STR-13).
     pub(crate) limit: Cell<usize>,
     /// Whoever waits for bytes or the end.
     pub(crate) reader: ReaderWaker,
@@ -54,6 +53,12 @@ impl Stream {
             of: OnceCell::new(),
             listing: Listing::new(),
         })
+    }
+
+    /// Sets the limit of separated reads, in bytes; twice as many pause the transport (B-STR-13).
+    pub(crate) fn set_limit(&self, limit: usize) {
+        self.limit.set(limit);
+        self.flags.put(NARROW, limit < ROOM / 2);
     }
 
     /// There is a connection.
@@ -91,7 +96,7 @@ impl Stream {
         let mut buffer = self.buffer.borrow_mut();
         let room = buffer.room();
         let size = room.len();
-        if size == 0 || size / 2 > self.limit.get() {
+        if size == 0 || self.flags.has(NARROW) {
             return None;
         }
         let received = receive(room);
@@ -150,6 +155,17 @@ impl Stream {
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         !self.flags.has(EOF | READ_PAUSED | SHOWN)
+    }
+
+    /// Whether more has come than was read so far: what answers it leaves together.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        self.flags.has(PIPELINED | SHOWN) && self.has_unread()
+    }
+
+    #[inline(never)]
+    fn has_unread(&self) -> bool {
+        self.flags.has(SHOWN) || !self.buffer.borrow().is_empty()
     }
 
     /// Whether the transport was paused and is to go on: a read that must wait needs it to deliver, also beyond

@@ -12,26 +12,12 @@ use crate::protocol_ref::ProtocolBusy;
 use crate::transport::{Transport, WriteState};
 
 impl Layer for TlsConn {
-    fn write(&self, data: &[u8]) -> WriteState {
-        if self.lent.get() {
-            return WriteState::Closed;
-        }
-        self.write_lent(data)
+    fn write(&self, pieces: &[&[u8]]) -> WriteState {
+        if self.lent.get() { WriteState::Closed } else { self.write_pieces(pieces) }
     }
 
     fn write_lent(&self, data: &[u8]) -> WriteState {
-        if self.is_closing() {
-            return WriteState::Closed;
-        }
-        self.backlog.borrow_mut().push(data);
-        self.pump();
-        self.measure();
-        self.settle();
-        match (self.phase.get().is_closing(), self.measure()) {
-            (true, _) => WriteState::Closed,
-            (false, true) => WriteState::Full,
-            (false, false) => WriteState::Open,
-        }
+        self.write_pieces(&[data])
     }
 
     /// TLS connections are not half-closed here (B-TLS-13).

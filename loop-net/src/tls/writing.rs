@@ -3,11 +3,30 @@
 use super::conn::TlsConn;
 use super::phase::Phase;
 use super::session::Session;
+use crate::layer::Layer;
+use crate::transport::WriteState;
 
 /// How much is encrypted at once, and how much ciphertext the transport below may keep.
 const PIECE: usize = 64 * 1024;
 
 impl TlsConn {
+    pub(super) fn write_pieces(&self, pieces: &[&[u8]]) -> WriteState {
+        if self.is_closing() {
+            return WriteState::Closed;
+        }
+        for piece in pieces {
+            self.backlog.borrow_mut().push(piece);
+        }
+        self.pump();
+        self.measure();
+        self.settle();
+        match (self.phase.get().is_closing(), self.measure()) {
+            (true, _) => WriteState::Closed,
+            (false, true) => WriteState::Full,
+            (false, false) => WriteState::Open,
+        }
+    }
+
     /// Encrypts as much as the transport below takes, and goes on when it has drained.
     pub(super) fn pump(&self) {
         if !matches!(self.phase.get(), Phase::Wrapped | Phase::Flushing) {
