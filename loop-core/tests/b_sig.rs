@@ -293,6 +293,8 @@ fn is_ignored(number: i32) -> bool {
 #[test]
 fn s25_the_default_action_is_back_when_a_handler_or_its_loop_is_gone() {
     let _watchdog = watchdog();
+    // A child would inherit the default action of what is ignored here, while another test handles it.
+    let _turn = one_at_a_time();
     for (name, number) in [("TERM", 15), ("INT", 2)] {
         for way in ["remove", "drop"] {
             let status = Command::new(std::env::current_exe().unwrap())
