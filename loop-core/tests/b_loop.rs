@@ -11,8 +11,8 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use common::{
-    Call, OnDrop, Sleeper, Trace, for_each_backend, for_each_logged, keep, pair, reports, turn,
-    watchdog,
+    Call, OnDrop, Trace, for_each_backend, for_each_logged, keep, pair, reports,
+    run_until_stopped_in_sleep, turn, watchdog,
 };
 use loop_core::{
     CompleteError, EventLoop, FutureError, LoopAbort, LoopError, LoopFuture, LoopRef, Signal,
@@ -662,13 +662,7 @@ fn b_loop_29_the_wakers_descriptor_is_not_a_users() {
         assert!(event_loop.remove_reader(&*ours));
         assert_eq!(log.take_changes(), [Call::Register, Call::Deregister]);
         // Removing what users registered leaves waking alone.
-        let (remote, waits) = (event_loop.remote(), Sleeper::this_thread());
-        let thread = std::thread::spawn(move || {
-            waits.wait();
-            remote.stop().unwrap();
-        });
-        event_loop.run_forever().unwrap();
-        thread.join().unwrap();
+        run_until_stopped_in_sleep(&mut event_loop);
         let waits = log.take_waits();
         assert!(waits.iter().all(|(_, events)| *events == 0), "{waits:?}");
     });

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Sleeper, pair};
+use common::{pair, run_until_stopped_in_sleep};
 use fork::{Fork, WEXITSTATUS, fork, waitpid};
 use loop_core::{EventLoop, LoopError, LoopRef, Signal, run, sleep};
 use loop_selector::{available, by_name, raise};
@@ -102,12 +102,6 @@ fn s16_a_child_that_drops_the_loop_leaves_the_parents_waker(name: &str) {
         late.set(false);
         lp.stop();
     });
-    let (remote, waits) = (event_loop.remote(), Sleeper::this_thread());
-    let thread = std::thread::spawn(move || {
-        waits.wait();
-        remote.stop().unwrap();
-    });
-    event_loop.run_forever().unwrap();
-    thread.join().unwrap();
+    run_until_stopped_in_sleep(&mut event_loop);
     assert!(in_time.get(), "{name}: nothing woke it");
 }

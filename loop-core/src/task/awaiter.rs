@@ -52,10 +52,7 @@ impl Awaiter {
     /// The same out of line, which leaves [`wake`](Self::wake) to where it counts.
     #[inline(never)]
     pub(crate) fn wake_seldom(self, loop_id: u64) {
-        match self.0 {
-            Kind::Task(task) => wake_idle(loop_id, task),
-            Kind::Waker(waker) => waker.wake(),
-        }
+        self.wake(loop_id);
     }
 
     /// Shows its waker, for those who ask who waits; a task that has none is none of those that are asked

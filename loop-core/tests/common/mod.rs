@@ -70,6 +70,17 @@ impl Sleeper {
     }
 }
 
+/// Runs a loop until another thread stops it, which waits until the loop sleeps.
+pub fn run_until_stopped_in_sleep(event_loop: &mut EventLoop) {
+    let (remote, waits) = (event_loop.remote(), Sleeper::this_thread());
+    let thread = std::thread::spawn(move || {
+        waits.wait();
+        remote.stop().unwrap();
+    });
+    event_loop.run_forever().unwrap();
+    thread.join().unwrap();
+}
+
 /// Runs a test on a loop of each backend.
 pub fn for_each_backend(test: impl Fn(Builder)) {
     let _watchdog = watchdog();
