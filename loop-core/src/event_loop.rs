@@ -14,13 +14,13 @@ use std::time::Duration;
 use loop_timer::TimerHeap;
 
 use crate::builder::Builder;
-use crate::busy_poll::BusyPoll;
 use crate::current::{self, EnterGuard};
 use crate::error::LoopError;
 use crate::executor::DefaultPool;
 use crate::guard::{self, DESTRUCTOR, Undeterred};
 use crate::guest::Turn;
 use crate::loop_ref::LoopRef;
+use crate::pace::Pace;
 use crate::run_once::{Scratch, run_once};
 use crate::task::{self, Advance, Root, TaskKey, TaskRef};
 
@@ -34,7 +34,7 @@ pub struct EventLoop {
     pub(crate) scratch: Scratch,
     /// For hosts to wait for; made when it is first asked for.
     pub(crate) guest_fd: OnceCell<OwnedFd>,
-    busy_poll: BusyPoll,
+    pace: Pace,
 }
 
 impl EventLoop {
@@ -51,8 +51,8 @@ impl EventLoop {
         Builder::default()
     }
 
-    pub(crate) fn assemble(lp: LoopRef, scratch: Scratch, busy_poll: BusyPoll) -> Self {
-        EventLoop { lp, scratch, guest_fd: OnceCell::new(), busy_poll }
+    pub(crate) fn assemble(lp: LoopRef, scratch: Scratch, pace: Pace) -> Self {
+        EventLoop { lp, scratch, guest_fd: OnceCell::new(), pace }
     }
 
     /// A reference for callbacks and tasks to hold.
@@ -159,7 +159,7 @@ impl EventLoop {
         self.scratch.begin_run(&self.lp.inner);
         loop {
             // Taken before the iteration would lose a stop that is asked for in it (B-LOOP-08).
-            let limit = self.busy_poll.next_limit(self.scratch.ran);
+            let limit = self.pace.next_limit(&self.lp.inner, self.scratch.ran);
             run_once(&self.lp, &mut self.scratch, root, limit)?;
             if self.lp.inner.stopping.get() {
                 return Ok(());

@@ -110,6 +110,7 @@ mod io_table;
 mod loop_ref;
 mod loops;
 mod one_waiter;
+mod pace;
 mod readers;
 mod readiness;
 mod ready;

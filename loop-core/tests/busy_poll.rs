@@ -1,4 +1,4 @@
-//! Looking before waiting, and passing over the selector.
+//! Looking before waiting, waiting before looking, and passing over the selector.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Call, LogSelector, Sleeper, pair, watchdog};
 use loop_core::{EventLoop, sleep, yield_now};
@@ -81,7 +81,8 @@ fn nothing_that_happens_while_it_looks_is_lost() {
     for name in available() {
         for busy in [Duration::from_micros(20), Duration::from_secs(10)] {
             let (selector, _log) = LogSelector::new(name);
-            let builder = EventLoop::builder().selector(selector).busy_poll(busy);
+            let builder =
+                EventLoop::builder().selector(selector).busy_poll(busy).coalesce(busy.min(MS));
             let mut event_loop = builder.build().unwrap();
             let (ours, _theirs) = pair();
             event_loop.add_reader(&ours, || ()).unwrap();
@@ -103,6 +104,44 @@ fn nothing_that_happens_while_it_looks_is_lost() {
                 })
                 .unwrap();
         }
+    }
+}
+
+#[test]
+fn a_coalescing_loop_lets_time_pass_after_a_wait_that_found_several() {
+    let _watchdog = watchdog();
+    let pause = 20 * MS;
+    for name in available() {
+        let (selector, _log) = LogSelector::new(name);
+        let builder = EventLoop::builder().selector(selector).coalesce(pause);
+        let mut event_loop = builder.build().unwrap();
+        let (next, to_next) = pair();
+        let (to_next, begun) = (Rc::new(to_next), Rc::new(Cell::new(None)));
+        // Two are ready in the first wait, and make the next one ready.
+        let mut theirs = Vec::new();
+        for (ours, mut peer) in [pair(), pair()] {
+            peer.write_all(b"x").unwrap();
+            theirs.push(peer);
+            let (source, to_next, begun) = (ours.clone(), to_next.clone(), begun.clone());
+            let lp = event_loop.loop_ref();
+            let reader = move || {
+                (&*source).read_exact(&mut [0]).unwrap();
+                assert_eq!(lp.ready_descriptors(), 2);
+                (&*to_next).write_all(b"x").unwrap();
+                begun.set(Some(Instant::now()));
+            };
+            event_loop.add_reader(&ours, reader).unwrap();
+        }
+        let lp = event_loop.loop_ref();
+        let (seen, told) = (Rc::new(Cell::new(Duration::ZERO)), begun.clone());
+        let after = seen.clone();
+        let reader = move || {
+            after.set(told.get().map_or(Duration::ZERO, |begun: Instant| begun.elapsed()));
+            lp.stop();
+        };
+        event_loop.add_reader(&next, reader).unwrap();
+        event_loop.run_forever().unwrap();
+        assert!(seen.get() >= pause, "{name}: seen after {:?}", seen.get());
     }
 }
 

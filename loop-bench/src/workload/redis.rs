@@ -15,6 +15,8 @@ use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
 const CLIENTS: u64 = 50;
 const TESTS: &str = "ping_inline,ping_mbulk,set,get";
+/// For how many microseconds the one of ours lets requests gather that does.
+const PAUSE: &str = "50";
 /// The key that `redis-benchmark` sets.
 const QUESTION: &[u8] = b"PING\r\nGET key:__rand_int__\r\n";
 
@@ -34,16 +36,18 @@ pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
     let Ok(example) = programs() else { return Vec::new() };
     let contest = |name, (pipeline, requests), pick: fn(Laps) -> Lap| {
         let load = Load { pipeline, requests };
-        let mut subjects: Vec<Subject> = loop_selector::usable()
-            .take(1)
-            .map(|selector| {
+        let ways = loop_selector::usable().take(1);
+        let ways =
+            ways.flat_map(|selector| [(selector, "", "0"), (selector, " coalescing", PAUSE)]);
+        let mut subjects: Vec<Subject> = ways
+            .map(|(selector, way, micros)| {
                 let program = example.clone();
                 let ours = move |port: u16| {
                     let mut command = Command::new(&program);
-                    command.arg(port.to_string()).env("LOOP_SELECTOR", selector);
+                    command.args([&port.to_string(), micros]).env("LOOP_SELECTOR", selector);
                     command
                 };
-                subject(format!("loop-net/{selector}"), ours, load, pick)
+                subject(format!("loop-net/{selector}{way}"), ours, load, pick)
             })
             .collect();
         subjects.push(subject("redis-server".into(), redis_server, load, pick));
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn both_servers_are_measured_where_they_are() {
+    fn every_server_is_measured_where_it_is() {
         let Ok(_example) = programs() else { return };
         let plan = Plan::quick(1);
         let subjects = contests(&plan).into_iter().take(1).flat_map(Contest::into_subjects);

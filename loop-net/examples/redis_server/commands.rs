@@ -107,10 +107,8 @@ fn lifetime(count: &[u8], scale: i64, least: i64, command: &str) -> Result<i64, 
 fn unknown<'a>(mut command: impl Iterator<Item = &'a [u8]>) -> String {
     let text = |arg: &[u8], most| String::from_utf8_lossy(&arg[..arg.len().min(most)]).to_string();
     let (name, mut shown) = (text(command.next().unwrap_or(b""), 128), String::new());
-    for arg in command {
-        if shown.len() < 128 {
-            shown += &format!("'{}' ", text(arg, 128 - shown.len()));
-        }
+    while let Some(arg) = command.next().filter(|_| shown.len() < 128) {
+        shown += &format!("'{}' ", text(arg, 128 - shown.len()));
     }
     format!("ERR unknown command '{name}', with args beginning with: {shown}")
 }

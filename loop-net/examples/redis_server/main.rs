@@ -1,7 +1,8 @@
 //! A key-value server that speaks the protocol of Redis, on level 2: PING, ECHO, GET, SET with EX and PX,
 //! DEL, INCR, EXPIRE, TTL, MGET, pipelined as deep as you like. Each deadline is a timer of the loop.
 //!
-//! `cargo run --release -p loop-net --example redis_server [PORT]`, then `redis-cli`. Ctrl-C ends it.
+//! `cargo run --release -p loop-net --example redis_server [PORT [MICROSECONDS]]`, then `redis-cli`. Ctrl-C
+//! ends it. With so many it lets requests gather: more of them a second, each that much later.
 //! `ci/interop/redis.py` holds its answers against the real server's.
 
 mod commands;
@@ -91,11 +92,12 @@ impl Protocol for Client {
 }
 
 fn main() -> io::Result<()> {
-    let port = std::env::args().nth(1).unwrap_or_else(|| "6379".to_owned());
-    let mut event_loop = EventLoop::new()?;
-    let net = Net::os(&event_loop);
+    let mut args = std::env::args().skip(1);
+    let port = args.next().unwrap_or_else(|| "6379".to_owned());
+    let micros = args.next().map_or(Ok(0), |text| text.parse()).map_err(io::Error::other)?;
+    let mut event_loop = EventLoop::builder().coalesce(Duration::from_micros(micros)).build()?;
     let store = Store::shared(&event_loop);
-    let listening = net.tcp_server(format!("127.0.0.1:{port}"));
+    let listening = Net::os(&event_loop).tcp_server(format!("127.0.0.1:{port}"));
     let listening = listening.max_connections(10_000).bind(move || {
         let (store, request) = (store.clone(), Request::default());
         Client { store, transport: None, request, input: Vec::new(), output: Vec::new() }
