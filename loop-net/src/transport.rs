@@ -76,7 +76,7 @@ impl Transport {
 
     #[inline(never)]
     fn write_now(&self, data: &[u8]) -> WriteState {
-        if self.info.begin(data) {
+        if self.info.take_first_of_all(data) {
             return WriteState::Open;
         }
         match self.info.conn.upgrade() {

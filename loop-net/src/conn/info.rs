@@ -84,7 +84,7 @@ impl Info {
     }
 
     /// [`take_first`](Self::take_first), also if the loop is to be asked to call at the end of the iteration.
-    pub(crate) fn begin(&self, data: &[u8]) -> bool {
+    pub(crate) fn take_first_of_all(&self, data: &[u8]) -> bool {
         let gather = &self.shared.gather;
         gather.is_free() && gather.may_wait(&self.shared) && gather.take_first(self, data)
     }

@@ -153,6 +153,21 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_of_little_serves_again_and_that_of_much_does_not() {
+        let mut buf = WriteBuf::default();
+        buf.push(b"one");
+        assert!(buf.consume(2).is_none());
+        let spare = buf.consume(1);
+        assert!(spare.is_some() && buf.is_empty());
+        buf.push_into(spare, b"two");
+        assert_eq!((contents(&buf), buf.len()), (b"two".to_vec(), 3));
+        buf.push(&[1; 2 * SPARE]);
+        assert!(buf.consume(buf.len()).is_none());
+        buf.push_into(None, b"three");
+        assert_eq!(contents(&buf), b"three");
+    }
+
+    #[test]
     fn random_pushes_and_takes_keep_every_byte_in_order() {
         let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
         let mut random = move |below: usize| {
