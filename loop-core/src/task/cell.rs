@@ -91,9 +91,8 @@ impl TaskTable {
         let entry = &mut self.slots[index as usize];
         entry.serial = id as u32;
         entry.state = state;
-        // There is nothing to drop in what stood there.
-        mem::forget(entry.body.replace(body));
-        mem::forget(entry.join.replace(join));
+        entry.body = Some(body);
+        entry.join = Some(join);
         let values = Snapshot::current();
         if !values.is_empty() {
             entry.gear.values = values;
