@@ -329,10 +329,16 @@ impl Drop for TempDir {
 pub fn temp_dir() -> TempDir {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("loop-net-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let path = std::env::temp_dir().join(name);
-    std::fs::create_dir(&path).unwrap();
-    TempDir(path)
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("loop-net-{}-{number}", std::process::id()));
+        match std::fs::create_dir(&path) {
+            Ok(()) => return TempDir(path),
+            // Of a process of the same number that was killed.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => panic!("{}: {error}", path.display()),
+        }
+    }
 }
 
 /// As many descriptors as this process may have at all; how many that is. A shell often starts with 1,024.
