@@ -106,6 +106,18 @@ impl HyperIo {
         let (reader, writer) = &mut *halves.borrow_mut();
         f(reader, writer)
     }
+
+    /// Writes, and sends that at once: hyper gathers by itself, and flushes whether or not it has written.
+    fn write(
+        &self,
+        f: impl FnOnce(Pin<&mut StreamWriter>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        self.with(|_, writer| {
+            let written = f(Pin::new(writer));
+            writer.transport().send_now();
+            written
+        })
+    }
 }
 
 /// Out of the table of its thread, if that is this one.
@@ -151,7 +163,7 @@ impl Write for HyperIo {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.with(|_, writer| futures_io::AsyncWrite::poll_write(Pin::new(writer), cx, data))
+        self.write(|writer| futures_io::AsyncWrite::poll_write(writer, cx, data))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -163,17 +175,12 @@ impl Write for HyperIo {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.with(|_, writer| {
-            futures_io::AsyncWrite::poll_write_vectored(Pin::new(writer), cx, pieces)
-        })
+        self.write(|writer| futures_io::AsyncWrite::poll_write_vectored(writer, cx, pieces))
     }
 
-    /// What is written is on its way then: what the socket does not take now is not waited for.
+    /// What is written is on its way: what the socket did not take is not waited for.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(|_, writer| {
-            writer.transport().send_now();
-            Poll::Ready(Ok(()))
-        })
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
