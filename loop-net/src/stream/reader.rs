@@ -10,7 +10,7 @@ use super::error::ReadError;
 use super::lines::Lines;
 use super::search::find_first;
 use super::writer::StreamWriter;
-use crate::stream_state::flags::{EOF, PIPELINED, SHOWN, UNREAD};
+use crate::stream_state::flags::{EOF, SHOWN, UNREAD};
 use crate::stream_state::{Buffer, Stream};
 use crate::transport::Transport;
 
@@ -370,13 +370,7 @@ impl StreamReader {
     }
 
     fn take(&mut self, count: usize) -> Vec<u8> {
-        let (taken, more) = {
-            let mut buffer = self.stream.buffer.borrow_mut();
-            (buffer.take(count), !buffer.is_empty())
-        };
-        if more {
-            self.stream.flags.put(PIPELINED, true);
-        }
+        let taken = self.stream.take(count);
         self.consumed();
         taken
     }

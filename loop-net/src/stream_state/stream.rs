@@ -157,6 +157,17 @@ impl Stream {
         !self.flags.has(EOF | READ_PAUSED | SHOWN)
     }
 
+    /// Takes out what a read has found, and notes whether more had come with it.
+    #[inline]
+    pub(crate) fn take(&self, count: usize) -> Vec<u8> {
+        let mut buffer = self.buffer.borrow_mut();
+        let taken = buffer.take(count);
+        if !buffer.is_empty() {
+            self.flags.put(PIPELINED, true);
+        }
+        taken
+    }
+
     /// Whether more has come than was read so far: what answers it leaves together.
     #[inline]
     pub(crate) fn has_more(&self) -> bool {
