@@ -247,7 +247,11 @@ fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
                 task::step(lp, key, &mut lent);
                 continue;
             }
-            Ready::Events => readiness::run_events(lp, events.iter().copied(), buffer),
+            Ready::Events => {
+                readiness::run_events(lp, events.iter().copied(), buffer);
+                // What an aborted iteration has left in the queue is not to tell of them again.
+                events.clear();
+            }
             Ready::Io(token, readiness) => {
                 readiness::run_events(lp, [Event::Ready { token, readiness }], buffer)
             }

@@ -15,10 +15,10 @@ use std::time::Duration;
 use common::{pair, watchdog};
 use loop_core::sync::{Event, Lock, Queue};
 use loop_core::{
-    CallbackId, DelayQueue, EventLoop, GroupError, Handle, Interest, IoHandler, LoopFuture,
-    LoopRef, Readiness, Signal, SpawnHook, Task, TaskBody, TaskGroup, TaskRef, TimerHandle, Token,
-    VirtualClock, WaitUntil, as_completed, catch_cancelled, current_task, gather, protect, shield,
-    sleep, timeout, wait, yield_now,
+    BeforeWait, CallbackId, DelayQueue, EventLoop, GroupError, Handle, Interest, IoHandler,
+    LoopFuture, LoopRef, Readiness, Signal, SpawnHook, Task, TaskBody, TaskGroup, TaskRef,
+    TimerHandle, Token, VirtualClock, WaitUntil, as_completed, catch_cancelled, current_task,
+    gather, protect, shield, sleep, timeout, wait, yield_now,
 };
 use loop_selector::{available, by_name, raise};
 
@@ -84,6 +84,12 @@ impl IoHandler for Value {
     }
 }
 
+impl BeforeWait for Value {
+    fn before_wait(self: Rc<Self>) {
+        self.run();
+    }
+}
+
 impl SpawnHook for Value {
     /// Whatever this does happens inside whatever spawns. A panic would be that one's, and is not the loop's affair.
     fn wrap(&self, _: &TaskRef, body: TaskBody) -> TaskBody {
@@ -141,7 +147,7 @@ fn act(world: &Rc<World>) {
     world.fuel.set(fuel);
     let lp = &world.lp;
     let value = Value::new(world);
-    match world.random(38) {
+    match world.random(39) {
         0 => store(&world.handles, lp.call_soon(move || value.run())),
         1 => {
             let delay = Duration::from_millis(world.random(4));
@@ -239,6 +245,7 @@ fn act(world: &Rc<World>) {
         }
         35 => lp.stop(),
         36 => world.delayed.clear(),
+        37 => _ = lp.call_before_wait(Rc::new(value)),
         _ => lp.set_debug(world.random(2) == 0),
     }
 }

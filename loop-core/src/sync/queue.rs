@@ -8,6 +8,7 @@ use std::panic::Location;
 use super::queue_error::{PutError, QueueShutDown, TryGetError, TryPutError};
 use super::queue_store::{Fifo, Lifo, QueueStore, Smallest};
 use super::wait_list::{Turn, WaitList};
+use crate::guard::{Undeterred, hold_panic};
 
 /// What happens to the items that are left when a queue is shut down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -142,9 +143,14 @@ impl<T, S: QueueStore<T>> QueueOf<T, S> {
         if self.is_full() {
             return Err(TryPutError::Full(item));
         }
-        self.items.borrow_mut().push(item);
-        self.unfinished.set(self.unfinished.get() + 1);
-        self.getters.grant();
+        let before = self.len();
+        let pushed = hold_panic(|| self.items.borrow_mut().push(item));
+        // An item whose `Ord` has panicked is in all the same.
+        if self.len() > before {
+            self.unfinished.set(self.unfinished.get() + 1);
+            self.getters.grant();
+        }
+        pushed.unwrap_or_else(|panic| panic.resume());
         Ok(())
     }
 
@@ -170,8 +176,7 @@ impl<T, S: QueueStore<T>> QueueOf<T, S> {
     /// # Errors
     /// If there is none, or will be none any more.
     pub fn try_get(&self) -> Result<T, TryGetError> {
-        let item = self.items.borrow_mut().pop();
-        match item {
+        match self.pop() {
             Some(item) => {
                 self.putters.grant();
                 Ok(item)
@@ -179,6 +184,19 @@ impl<T, S: QueueStore<T>> QueueOf<T, S> {
             None if self.shut_down.get().is_some() => Err(TryGetError::ShutDown),
             None => Err(TryGetError::Empty),
         }
+    }
+
+    /// The next item. If an `Ord` panics, it is lost: nobody will mark it as done, and there is room.
+    fn pop(&self) -> Option<T> {
+        let before = self.len();
+        let popped = hold_panic(|| self.items.borrow_mut().pop());
+        popped.unwrap_or_else(|panic| {
+            if self.len() < before {
+                self.finish(1);
+                self.putters.grant();
+            }
+            panic.resume()
+        })
     }
 
     /// A getter went without using its turn: the next one gets it if there is something to get.
@@ -227,17 +245,21 @@ impl<T, S: QueueStore<T>> QueueOf<T, S> {
     /// (B-QUE-09 to 12).
     pub fn shutdown(&self, how: Shutdown) {
         self.shut_down.set(self.shut_down.get().max(Some(how)));
-        if how == Shutdown::Immediate {
+        let mut all = Undeterred::default();
+        let mut more = how == Shutdown::Immediate;
+        while more {
             // One by one and unborrowed: destructors are user code, and may use the queue (B-QUE-13).
-            loop {
-                let item = self.items.borrow_mut().pop();
-                let Some(item) = item else { break };
-                drop(item);
-                self.finish(1);
+            let (before, mut item) = (self.len(), None);
+            all.run(|| item = self.pop());
+            more = item.is_some() || self.len() < before;
+            if item.is_some() {
+                all.run(|| drop(item));
+                all.run(|| self.finish(1));
             }
         }
-        self.getters.grant_all();
-        self.putters.grant_all();
+        all.run(|| self.getters.grant_all());
+        all.run(|| self.putters.grant_all());
+        all.finish();
     }
 }
 
