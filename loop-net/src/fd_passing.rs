@@ -63,8 +63,9 @@ impl<S: AsFd + 'static> AsyncFd<S> {
     /// bytes at the end of the stream. Dropped, nothing is lost.
     ///
     /// # Errors
-    /// `InvalidData` if more descriptors came than `max_fds`: the system has closed those beyond, and
-    /// the bytes are lost. What `recvmsg` says, naming the descriptor, and those of
+    /// `InvalidData` if more descriptors came than `max_fds`, "too many open files" if this process may not have
+    /// more of them: all that came are closed, and the bytes are lost. What `recvmsg` says, naming the descriptor,
+    /// and those of
     /// [`readable`](Self::readable).
     pub async fn recv_with_fds(
         &self,
@@ -84,8 +85,13 @@ impl<S: AsFd + 'static> AsyncFd<S> {
                 }
             }
             close_on_exec(&fds)?;
+            let truncated = message.flags.contains(ReturnFlags::CTRUNC);
+            if truncated && fds.len() < max_fds {
+                // There was room for more of them: this process may not have more.
+                return Err(rustix::io::Errno::MFILE.into());
+            }
             // Padding may have made room for one more than asked for.
-            if message.flags.contains(ReturnFlags::CTRUNC) || fds.len() > max_fds {
+            if truncated || fds.len() > max_fds {
                 let message = format!("more than {max_fds} descriptors came");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }

@@ -295,12 +295,12 @@ fn reading_much_in_small_pieces_is_linear() {
 }
 
 #[test]
-#[ignore = "a GiB takes its time: run it in release"]
 fn a_gib_in_small_pieces_takes_four_times_as_long_as_a_quarter_of_it() {
+    let _watchdog = watchdog();
     // The first time memory is new and the processor elsewhere.
     let _ = read_in_small_pieces(256 << 20);
     let (some, more) = (read_in_small_pieces(256 << 20), read_in_small_pieces(1 << 30));
     let ratio = more.0.as_secs_f64() / some.0.as_secs_f64();
-    println!("256 MiB: {some:?}, 1 GiB: {more:?}, ratio {ratio:.2}");
-    assert!((3.0..5.0).contains(&ratio), "{ratio}");
+    // Linear is 4, quadratic 16.
+    assert!(ratio < 8.0, "256 MiB: {some:?}, 1 GiB: {more:?}, ratio {ratio:.2}");
 }

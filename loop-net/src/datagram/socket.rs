@@ -18,6 +18,18 @@ pub(super) struct Options {
     pub(super) broadcast: bool,
 }
 
+fn unbound(domain: Domain, options: Options) -> io::Result<socket2::Socket> {
+    let socket = socket2::Socket::new(domain, Type::DGRAM, None)?;
+    socket.set_nonblocking(true)?;
+    if options.reuse_port {
+        share_port(&socket)?;
+    }
+    if options.broadcast {
+        socket.set_broadcast(true)?;
+    }
+    Ok(socket)
+}
+
 #[derive(Debug)]
 pub(super) struct DatagramSocket(socket2::Socket);
 
@@ -29,14 +41,10 @@ impl DatagramSocket {
         remote: Option<&SockAddr>,
         options: Options,
     ) -> io::Result<DatagramSocket> {
-        let socket = socket2::Socket::new(domain, Type::DGRAM, None)?;
-        socket.set_nonblocking(true)?;
-        if options.reuse_port {
-            share_port(&socket)?;
-        }
-        if options.broadcast {
-            socket.set_broadcast(true)?;
-        }
+        let socket = unbound(domain, options).map_err(|error| match local.or(remote) {
+            Some(addr) => named(format!("make a datagram socket for {addr}"), error),
+            None => error,
+        })?;
         if let Some(local) = local {
             let bound = rustix::net::bind(&socket, &local.to_any()?);
             bound.map_err(|error| named(format!("bind to {local}"), error.into()))?;
