@@ -14,6 +14,9 @@
 //! the `unpark` that comes after it in this order; or, if the consumer was parked, the `notify`
 //! wrote to the descriptor, which ends the wait and so brings that `unpark` about; or, if it was
 //! awake, the next `park` fails, and the wait with a zero timeout brings it about.
+//!
+//! An `unpark` that reads AWAKE has nothing to undo and leaves it there. What a `notify` brings that it
+//! has not seen is for the next one, as if that `notify` had come a moment later.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -45,8 +48,11 @@ impl WakeState {
 
     /// Consumer, after waiting and before looking at what was published.
     pub(crate) fn unpark(&self) {
-        // A swap although the old value is of no use: a plain store would not acquire.
-        self.0.swap(AWAKE, Ordering::AcqRel);
+        // Mostly so after a wait of no time, and a read is cheaper by far.
+        if self.0.load(Ordering::Relaxed) != AWAKE {
+            // A swap although the old value is of no use: a plain store would not acquire.
+            self.0.swap(AWAKE, Ordering::AcqRel);
+        }
     }
 
     pub(crate) fn is_notified(&self) -> bool {

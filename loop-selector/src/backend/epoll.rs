@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::{DupFlags, Errno};
 
@@ -20,6 +21,9 @@ use crate::token::Token;
 use crate::waker::Waker;
 
 const NAME: &str = "epoll";
+
+/// That of a wait which only looks.
+const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The user data of the waker's descriptor. No token has this value.
 const WAKER: u64 = u64::MAX;
@@ -66,7 +70,18 @@ impl EpollSelector {
         })
     }
 
+    #[inline]
     fn fill_buffer(&mut self, timeout: Option<Duration>) -> rustix::io::Result<()> {
+        // Most waits of a busy loop are of no time, and there is nothing to convert then.
+        if timeout == Some(Duration::ZERO) {
+            let epoll = &self.watched.kernel.0;
+            return epoll::wait(epoll, spare_capacity(&mut self.buffer), Some(&NO_TIME)).map(drop);
+        }
+        self.sleep(timeout)
+    }
+
+    #[inline(never)]
+    fn sleep(&mut self, timeout: Option<Duration>) -> rustix::io::Result<()> {
         let epoll = &self.watched.kernel.0;
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Some(fine) = crate::timeout::odd_timespec(timeout).filter(|_| self.has_pwait2) {
@@ -77,6 +92,19 @@ impl EpollSelector {
             }
         }
         epoll::wait(epoll, spare_capacity(&mut self.buffer), timespec(timeout).as_ref()).map(drop)
+    }
+
+    /// Turns what was reported into events.
+    fn make_events(&mut self, events: &mut Events) {
+        let view = self.watched.registry.view();
+        let told = self.buffer.iter();
+        events.refill(
+            self.buffer.len(),
+            told.filter_map(|raw| view.event(token(raw), readiness(raw.flags))),
+        );
+        if events.len() < self.buffer.len() {
+            self.look_at_the_rest();
+        }
     }
 
     /// Among what was reported is what makes no event: the waker, or an orphan.
@@ -192,21 +220,17 @@ impl Backend for EpollSelector {
         &mut self.watched
     }
 
+    #[inline]
     fn wait(&mut self, _: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         self.buffer.clear();
         make_room(&mut self.buffer, self.watched.registry.len() + 1);
         Ok(self.fill_buffer(timeout)?)
     }
 
+    #[inline]
     fn report(&mut self, events: &mut Events) -> io::Result<()> {
-        let view = self.watched.registry.view();
-        let told = self.buffer.iter();
-        events.refill(
-            self.buffer.len(),
-            told.filter_map(|raw| view.event(token(raw), readiness(raw.flags))),
-        );
-        if events.len() < self.buffer.len() {
-            self.look_at_the_rest();
+        if !self.buffer.is_empty() {
+            self.make_events(events);
         }
         Ok(())
     }
