@@ -108,6 +108,7 @@ pub(crate) const DESTRUCTOR: &str = "a destructor failed";
 pub(crate) const WAKER: &str = "a waker failed";
 
 /// Runs a handle of the ready queue.
+#[inline(never)]
 pub(crate) fn run_handle(lp: &LoopRef, handle: Handle) {
     let timing = Timing::start(lp, |context| context.handle = Some(handle.clone()));
     match catch_panic(|| handle.run()) {
@@ -165,10 +166,16 @@ pub(crate) fn discard<T>(lp: &LoopRef, value: T) {
 }
 
 /// Runs `f`; a panic is reported under `message`.
+#[inline(always)]
 pub(crate) fn guarded(lp: &LoopRef, message: &'static str, f: impl FnOnce()) {
-    if let Err(panic) = catch_panic(f) {
-        let mut context = ExceptionContext::new(message);
-        context.failure = Some(Failure::Panic(panic));
-        report(lp, context);
+    if let Err(panic) = hold_panic(f) {
+        report_panic(lp, message, panic);
     }
+}
+
+#[cold]
+fn report_panic(lp: &LoopRef, message: &'static str, panic: HeldPanic) {
+    let mut context = ExceptionContext::new(message);
+    context.failure = Some(Failure::Panic(panic.into_error()));
+    report(lp, context);
 }

@@ -58,7 +58,9 @@ pub(crate) trait Callback {
     fn call(&self, state: &State) -> Result<(), Box<dyn Error>>;
     /// Drops the closure, if it is there.
     fn release(&self);
-    /// The same for whoever holds it alone: in its place. Behind a run, to move it out would be to read all of where
+    /// Whether it is not there any more, for whoever holds it alone.
+    fn is_gone(&mut self) -> bool;
+    /// `release` for whoever holds it alone: in its place. Behind a run, to move it out would be to read all of where
     /// it was right behind the shorter write that emptied that: a stall in most processors.
     fn clear(&mut self);
     /// The closure's type name.
@@ -88,6 +90,10 @@ where
 
     fn release(&self) {
         drop(self.0.take());
+    }
+
+    fn is_gone(&mut self) -> bool {
+        self.0.get_mut().is_none()
     }
 
     fn clear(&mut self) {
@@ -123,6 +129,10 @@ where
 
     fn release(&self) {
         drop(self.0.take());
+    }
+
+    fn is_gone(&mut self) -> bool {
+        self.0.get_mut().is_none()
     }
 
     fn clear(&mut self) {
@@ -167,6 +177,10 @@ impl<F> Callback for Nothing<F> {
     }
 
     fn release(&self) {}
+
+    fn is_gone(&mut self) -> bool {
+        true
+    }
 
     fn clear(&mut self) {}
 

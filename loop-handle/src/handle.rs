@@ -121,6 +121,7 @@ impl Handle {
 
     /// Prepares the handle for [`node_for`](Handle::node_for): drops what it holds. False if it may
     /// still run, has clones, or is not worth keeping. User code, destructors, may run here.
+    #[inline]
     pub(crate) fn clear(&mut self) -> bool {
         Rc::get_mut(&mut self.0).map_or(false, |node| node.clear())
     }

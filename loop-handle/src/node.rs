@@ -42,8 +42,17 @@ impl<F> Inner<Snapshot, Once<F>> {
     #[inline]
     pub(crate) fn refill(&mut self, site: &'static Location<'static>, f: F) {
         self.head = Head { state: State::once(), site };
-        self.scope = Snapshot::current();
-        self.callback = Once::new(f);
+        // It holds nothing that would have to be dropped.
+        mem::forget(mem::replace(&mut self.scope, Snapshot::current()));
+        mem::forget(mem::replace(&mut self.callback, Once::new(f)));
+    }
+}
+
+impl<S: InScope, C: Callback> Inner<S, C> {
+    #[inline(never)]
+    fn clear_rest(&mut self) -> bool {
+        self.callback.clear();
+        self.scope.clear()
     }
 }
 
@@ -88,8 +97,8 @@ impl<S: InScope + 'static, C: Callback + 'static> Node for Inner<S, C> {
         if mem::size_of::<Self>() > LARGEST_KEPT || !self.head.state.is_done() {
             return false;
         }
-        self.callback.clear();
-        self.scope.clear()
+        // Behind a run there is nothing left.
+        (self.callback.is_gone() && self.scope.is_empty()) || self.clear_rest()
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {
@@ -116,6 +125,8 @@ impl Scope<'_> {
 /// The two types of scope.
 pub(crate) trait InScope {
     fn scope(&self) -> Scope<'_>;
+    /// Whether it has no values, and nobody else may give it any.
+    fn is_empty(&self) -> bool;
     /// Forgets all values; false if that is not possible.
     fn clear(&mut self) -> bool;
 }
@@ -123,6 +134,10 @@ pub(crate) trait InScope {
 impl InScope for Snapshot {
     fn scope(&self) -> Scope<'_> {
         Scope::Snapshot(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        Snapshot::is_empty(self)
     }
 
     fn clear(&mut self) -> bool {
@@ -134,6 +149,10 @@ impl InScope for Snapshot {
 impl InScope for Context {
     fn scope(&self) -> Scope<'_> {
         Scope::Context(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        false
     }
 
     /// A context is shared, and there is no handle without one.

@@ -86,6 +86,7 @@ impl HandlePool {
     ///
     /// # Panics
     /// If a destructor of what the handle held does; the handle is not kept then.
+    #[inline]
     pub fn recycle(&self, mut handle: Handle) {
         if handle.clear() {
             let mut spare = self.spare.borrow_mut();
