@@ -18,7 +18,7 @@ use crate::current;
 use crate::event_loop::EventLoop;
 use crate::fresh_sleep::FreshSleep;
 use crate::inbox::Inbox;
-use crate::inner::{DEBUG, Inner};
+use crate::inner::{DEBUG, DESCRIPTORS, Inner};
 use crate::io_table::IoTable;
 use crate::loop_ref::LoopRef;
 use crate::loops;
@@ -162,6 +162,10 @@ impl Builder {
         if debug || self.holds.is_some() {
             awaited::note_holders();
         }
+        let marks = Cell::new(if debug { DEBUG } else { 0 });
+        if !selector.registry().is_empty() {
+            marks.set(marks.get() | DESCRIPTORS);
+        }
         let inner = Rc::new(Inner {
             id,
             process: Process::current()?,
@@ -188,7 +192,7 @@ impl Builder {
             stopping: Cell::new(false),
             running: Cell::new(false),
             closed: Cell::new(false),
-            marks: Cell::new(if debug { DEBUG } else { 0 }),
+            marks,
             watchdog: RefCell::new(None),
             counters: Counters::default(),
             slow_callback_duration: Cell::new(Duration::from_millis(100)),

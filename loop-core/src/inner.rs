@@ -52,7 +52,7 @@ impl TimerItem {
 pub(crate) const DEBUG: u8 = 1 << 0;
 /// There is a watchdog.
 pub(crate) const WATCHDOG: u8 = 1 << 1;
-/// There may be descriptors: set when one is registered, cleared by the iteration that finds none.
+/// The selector watches descriptors.
 pub(crate) const DESCRIPTORS: u8 = 1 << 2;
 /// There may be timers: set when one is added, cleared by the iteration that finds none.
 pub(crate) const TIMERS: u8 = 1 << 3;
@@ -64,6 +64,9 @@ pub(crate) const SPARE: u8 = 1 << 5;
 
 /// Something is put off until the end of the iteration.
 pub(crate) const BEFORE_WAIT: u8 = 1 << 6;
+
+/// Signals are, or were, handled.
+pub(crate) const SIGNALS: u8 = 1 << 7;
 
 /// Small fields, each borrowed for one statement and never across user code.
 pub(crate) struct Inner {

@@ -119,15 +119,22 @@ impl LoopRef {
         match &mut *self.inner.selector.borrow_mut() {
             // While destructors run, a loop that is closing still has its selector.
             Some(selector) if !self.is_closed() => {
+                let token = selector.register(owner, interest)?;
                 self.inner.mark(DESCRIPTORS);
-                selector.register(owner, interest)
+                Ok(token)
             }
             _ => Err(RegisterError::new(owner, LoopError::Closed.into())),
         }
     }
 
     pub(crate) fn deregister_from_selector(&self, token: Token) -> Option<Rc<dyn AsSource>> {
-        self.inner.selector.borrow_mut().as_mut()?.deregister(token).ok()
+        let mut selector = self.inner.selector.borrow_mut();
+        let selector = selector.as_mut()?;
+        let owner = selector.deregister(token).ok();
+        if selector.registry().is_empty() {
+            self.inner.unmark(DESCRIPTORS);
+        }
+        owner
     }
 }
 

@@ -20,7 +20,7 @@ use crate::debug;
 use crate::error::LoopError;
 use crate::guard;
 use crate::inbox::Message;
-use crate::inner::{DESCRIPTORS, Inner, TIMERS, TimerItem};
+use crate::inner::{DESCRIPTORS, Inner, SIGNALS, TIMERS, TimerItem};
 use crate::loop_ref::LoopRef;
 use crate::readiness;
 use crate::ready::{Batch, Ready};
@@ -81,36 +81,45 @@ pub(crate) fn run_once(
         return Err(LoopError::Forked);
     }
     lp.inner.counters.iterations.add(1);
-    if !lp.inner.is_quiet() || scratch.parked {
-        return look_and_run(lp, scratch, root, limit);
+    let looks = !lp.inner.is_quiet() || scratch.parked;
+    if looks {
+        look(lp, scratch, limit)?;
+    }
+    let _beat = Beat::begin(&lp.inner);
+    if looks {
+        collect(lp, scratch);
     }
     run_ready(lp, scratch, root);
     Ok(())
 }
 
-/// All phases.
+/// Phases 1 to 4.
 #[inline(never)]
-fn look_and_run(
-    lp: &LoopRef,
-    scratch: &mut Scratch,
-    root: &mut Option<Root<'_>>,
-    limit: Option<Duration>,
-) -> Result<(), LoopError> {
+fn look(lp: &LoopRef, scratch: &mut Scratch, limit: Option<Duration>) -> Result<(), LoopError> {
     readiness::flush_changes(lp);
     let timeout = timeout(lp, limit);
-    select(lp, scratch, timeout)?;
-    let _beat = Beat::begin(&lp.inner);
+    select(lp, scratch, timeout)
+}
+
+/// Phase 5.
+#[inline(always)]
+fn collect(lp: &LoopRef, scratch: &Scratch) {
+    let inner = &lp.inner;
     let found = scratch.events.len();
-    lp.inner.events.set(found);
-    lp.inner.counters.events.add(found as u64);
-    collect_inbox(lp);
-    signals::collect(lp);
-    if !scratch.events.is_empty() {
-        lp.inner.ready.push(Ready::Events);
+    inner.events.set(found);
+    if !inner.inbox.is_empty() {
+        collect_inbox(lp);
     }
-    collect_timers(lp);
-    run_ready(lp, scratch, root);
-    Ok(())
+    if inner.is_marked(SIGNALS) {
+        signals::collect(lp);
+    }
+    if found > 0 {
+        inner.counters.events.add(found as u64);
+        inner.ready.push(Ready::Events);
+    }
+    if inner.is_marked(TIMERS) {
+        collect_timers(lp);
+    }
 }
 
 /// Phases 1 and 3 (B-LOOP-05). The clock is read only if a timer lives.
@@ -149,18 +158,14 @@ fn select(lp: &LoopRef, scratch: &mut Scratch, timeout: Option<Duration>) -> Res
     }
     let parked = std::mem::take(parked);
     let no_time = Some(Duration::ZERO);
+    if timeout == no_time && !inner.is_marked(DESCRIPTORS) && !parked {
+        inner.inbox.note_wake();
+        return Ok(());
+    }
     let started = debug::poll_started(lp, timeout);
     let selected = {
         let mut selector = inner.selector.borrow_mut();
         let Some(selector) = &mut *selector else { return Err(LoopError::Closed) };
-        let unwatching = selector.registry().is_empty();
-        if unwatching {
-            inner.unmark(DESCRIPTORS);
-        }
-        if unwatching && timeout == no_time && !parked {
-            inner.inbox.note_wake();
-            return Ok(());
-        }
         // A waker that is parked already cannot be parked again.
         selector.select(events, if parked { no_time } else { timeout })
     };
@@ -183,11 +188,9 @@ fn select_failed(lp: &LoopRef, error: io::Error) -> Result<(), LoopError> {
 }
 
 /// Bounded by what is there at the start, so that a flooding thread cannot keep I/O out (B-THR-11).
+#[inline(never)]
 fn collect_inbox(lp: &LoopRef) {
     let inner = &lp.inner;
-    if inner.inbox.is_empty() {
-        return;
-    }
     let count = inner.inbox.len();
     inner.counters.wakes.add(count as u64);
     for _ in 0..count {
@@ -208,6 +211,7 @@ fn collect_inbox(lp: &LoopRef) {
 }
 
 /// Due timers. Bounded by what is there at the start: a foreign waker may schedule more.
+#[inline(never)]
 fn collect_timers(lp: &LoopRef) {
     let inner = &lp.inner;
     let count = inner.timers.borrow().len();

@@ -9,6 +9,7 @@ use loop_selector::Waker;
 use loop_selector::{Signal, SignalWatcher};
 
 use crate::error::LoopError;
+use crate::inner::SIGNALS;
 use crate::interrupted::Request;
 use crate::loop_ref::LoopRef;
 use crate::sim::TimeHold;
@@ -109,6 +110,7 @@ impl LoopRef {
         let replaced = {
             let mut table = self.inner.signals.borrow_mut();
             table.watch(signal)?;
+            self.inner.mark(SIGNALS);
             match table.position(signal) {
                 Some(index) => Some(std::mem::replace(&mut table.handlers[index], watched)),
                 None => {

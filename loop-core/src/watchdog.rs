@@ -80,6 +80,13 @@ impl Pulse {
         self.lock().callback = None;
     }
 
+    #[cold]
+    fn end_iteration(self: Arc<Self>) {
+        let mut state = self.lock();
+        state.iteration = None;
+        state.callback = None;
+    }
+
     /// On the watchdog's thread.
     fn watch(&self, limit: Duration, mut on_stuck: impl FnMut(&Stuck)) {
         // Often enough to be late by a quarter.
@@ -195,10 +202,8 @@ impl Beat {
 impl Drop for Beat {
     #[inline]
     fn drop(&mut self) {
-        if let Some(pulse) = &self.0 {
-            let mut state = pulse.lock();
-            state.iteration = None;
-            state.callback = None;
+        if let Some(pulse) = self.0.take() {
+            pulse.end_iteration();
         }
     }
 }

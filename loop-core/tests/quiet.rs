@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::{LogSelector, pair, turn, watchdog};
-use loop_core::{EventLoop, LoopRef, Signal};
-use loop_selector::available;
+use loop_core::{EventLoop, Interest, LoopRef, Signal};
+use loop_selector::{available, by_name};
 use rustix::process::{Signal as Kill, getpid, kill_process};
 
 /// A callback that schedules itself for ever.
@@ -49,6 +49,20 @@ fn a_descriptor_is_looked_at_in_the_iteration_after_it_is_registered() {
         log.take();
         turn(&mut event_loop);
         assert!(log.take().is_empty(), "{name}: the last descriptor is gone");
+    }
+}
+
+#[test]
+fn a_selector_that_came_with_a_descriptor_is_asked_by_a_busy_loop() {
+    for name in available() {
+        let mut selector = by_name(name).unwrap();
+        let (ours, mut theirs) = pair();
+        theirs.write_all(b"x").unwrap();
+        selector.register(Rc::new(ours), Interest::READ).unwrap();
+        let mut event_loop = EventLoop::builder().selector(selector).build().unwrap();
+        spin(event_loop.loop_ref());
+        turn(&mut event_loop);
+        assert_eq!(event_loop.statistics().events, 1, "{name}");
     }
 }
 
