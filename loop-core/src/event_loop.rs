@@ -159,7 +159,7 @@ impl EventLoop {
         self.scratch.begin_run(&self.lp.inner);
         loop {
             // Taken before the iteration would lose a stop that is asked for in it (B-LOOP-08).
-            let limit = self.pace.next_limit(&self.lp.inner, self.scratch.ran);
+            let limit = self.pace.next_limit(&self.lp.inner, &self.scratch);
             run_once(&self.lp, &mut self.scratch, root, limit)?;
             if self.lp.inner.stopping.get() {
                 return Ok(());

@@ -85,6 +85,7 @@ mod builder;
 mod busy_poll;
 mod cancel;
 mod clock;
+mod coalesce;
 mod combine;
 pub mod coming_from;
 mod current;

@@ -34,7 +34,7 @@ const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Memory that the loop's owner lends to each iteration.
 pub(crate) struct Scratch {
-    events: Events,
+    pub(crate) events: Events,
     pub(crate) batch: Batch,
     /// For handlers to read into; see [`IoHandler::ready`](crate::IoHandler::ready).
     buffer: Vec<u8>,

@@ -146,6 +146,36 @@ fn a_coalescing_loop_lets_time_pass_after_a_wait_that_found_several() {
 }
 
 #[test]
+fn two_clients_that_wait_for_a_coalescing_loop_soon_have_no_pause() {
+    let _watchdog = watchdog();
+    const ROUNDS: u32 = 50;
+    let pause = 20 * MS;
+    let mut event_loop = EventLoop::builder().coalesce(pause).build().unwrap();
+    let (pairs, asked) = ([pair(), pair()], Rc::new(Cell::new(0)));
+    let asks: Vec<_> = pairs.iter().map(|(_, peer)| peer.try_clone().unwrap()).collect();
+    let asks = Rc::new(asks);
+    for (ours, _) in &pairs {
+        let (source, asks, asked) = (ours.clone(), asks.clone(), asked.clone());
+        let lp = event_loop.loop_ref();
+        let reader = move || {
+            (&*source).read_exact(&mut [0]).unwrap();
+            asked.set(asked.get() + 1);
+            if asked.get() == 2 * ROUNDS {
+                lp.stop();
+            } else if asked.get() % 2 == 0 {
+                // Both are answered, and ask again at once.
+                asks.iter().for_each(|mut peer| peer.write_all(b"x").unwrap());
+            }
+        };
+        event_loop.add_reader(ours, reader).unwrap();
+    }
+    asks.iter().for_each(|mut peer| peer.write_all(b"x").unwrap());
+    let begun = Instant::now();
+    event_loop.run_forever().unwrap();
+    assert!(begun.elapsed() < pause * ROUNDS / 2, "{:?}", begun.elapsed());
+}
+
+#[test]
 fn b_loop_07_a_loop_may_be_told_to_ask_in_every_nth_iteration_only() {
     let _watchdog = watchdog();
     for (every, limit) in [(1, 100), (10, 11)] {

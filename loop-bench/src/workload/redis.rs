@@ -15,8 +15,8 @@ use crate::sample::{Contest, Lap, Plan, Subject, Wrong};
 
 const CLIENTS: u64 = 50;
 const TESTS: &str = "ping_inline,ping_mbulk,set,get";
-/// For how many microseconds the one of ours lets requests gather that does.
-const PAUSE: &str = "50";
+/// What the example is told if its requests are not to gather, as they do by its default.
+const AT_ONCE: &[&str] = &["0"];
 /// The key that `redis-benchmark` sets.
 const QUESTION: &[u8] = b"PING\r\nGET key:__rand_int__\r\n";
 
@@ -38,13 +38,13 @@ pub(super) fn contests(plan: &Plan) -> Vec<Contest> {
         let load = Load { pipeline, requests };
         let ways = loop_selector::usable().take(1);
         let ways =
-            ways.flat_map(|selector| [(selector, "", "0"), (selector, " coalescing", PAUSE)]);
+            ways.flat_map(|selector| [(selector, "", &[][..]), (selector, " at once", AT_ONCE)]);
         let mut subjects: Vec<Subject> = ways
-            .map(|(selector, way, micros)| {
+            .map(|(selector, way, args)| {
                 let program = example.clone();
                 let ours = move |port: u16| {
                     let mut command = Command::new(&program);
-                    command.args([&port.to_string(), micros]).env("LOOP_SELECTOR", selector);
+                    command.arg(port.to_string()).args(args).env("LOOP_SELECTOR", selector);
                     command
                 };
                 subject(format!("loop-net/{selector}{way}"), ours, load, pick)
