@@ -1,14 +1,12 @@
 //! What is put off until the end of an iteration.
 
 use std::rc::Rc;
-use std::{iter, mem, thread};
 
 use loop_handle::Snapshot;
 
-use crate::guard::{self, Undeterred};
+use crate::guard::{self, Undeterred, hold_panic};
 use crate::inner::BEFORE_WAIT;
 use crate::loop_ref::LoopRef;
-use crate::report::{ExceptionContext, Failure};
 
 /// Somebody who gathers work while an iteration runs, and does it at its end; libuv's `prepare`, asked for each
 /// time. See [`LoopRef::call_before_wait`].
@@ -97,29 +95,24 @@ impl Drop for Iteration<'_> {
 fn run(lp: &LoopRef) {
     let inner = &lp.inner;
     inner.unmark(BEFORE_WAIT);
-    // Nothing is added meanwhile, and the vector keeps its memory.
-    let mut asked = inner.before_wait.take();
-    asked.reverse();
+    // Nothing is added meanwhile.
+    inner.before_wait.borrow_mut().reverse();
+    let next = || inner.before_wait.borrow_mut().pop();
     let mut all = Undeterred::default();
-    Snapshot::default().run_each(iter::from_fn(|| asked.pop()), |who| {
-        // A child that the iteration has forked is not to do its parent's work again (B-LOOP-27).
-        if !inner.process.is_forked() {
-            all.run(|| call(lp, who));
+    while let Some(who) = next() {
+        if let Err(panic) = hold_panic(|| call(lp, who)) {
+            all.run(|| {
+                guard::report_panic(lp, "what was put off until the loop waits failed", panic)
+            });
         }
-    });
-    inner.before_wait.replace(asked);
-    if thread::panicking() {
-        // One abort is under way as it is, and two would end the process.
-        mem::forget(all);
-    } else {
-        all.finish();
     }
+    all.finish_in_unwind();
 }
 
+#[inline]
 fn call(lp: &LoopRef, who: Rc<dyn BeforeWait>) {
-    if let Err(panic) = guard::catch_panic(|| who.before_wait()) {
-        let mut context = ExceptionContext::new("what was put off until the loop waits failed");
-        context.failure = Some(Failure::Panic(panic));
-        guard::report(lp, context);
+    // A child that the iteration has forked is not to do its parent's work again (B-LOOP-27).
+    if !lp.inner.process.is_forked() {
+        Snapshot::default().run(|| who.before_wait());
     }
 }

@@ -213,10 +213,7 @@ impl EventLoop {
         let selector = inner.selector.borrow_mut().take();
         closing.run(|| guard::discard(lp, selector));
         current::remove(inner.id);
-        // Two panics at once would end the process.
-        if !std::thread::panicking() {
-            closing.finish();
-        }
+        closing.finish_in_unwind();
     }
 }
 

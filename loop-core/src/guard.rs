@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
+use std::{mem, thread};
 
 use loop_handle::{Handle, Run, ThreadsafeHandle};
 
@@ -99,6 +100,15 @@ impl Undeterred {
             panic.resume();
         }
     }
+
+    /// The same where a panic may be under way as it is, for two would end the process. What was raised is leaked
+    /// then: its destructor may raise something else.
+    #[inline]
+    pub(crate) fn finish_in_unwind(self) {
+        if let Some(panic) = self.0 {
+            if thread::panicking() { mem::forget(panic) } else { panic.resume() }
+        }
+    }
 }
 
 /// What a panic in a destructor is reported as.
@@ -174,7 +184,7 @@ pub(crate) fn guarded(lp: &LoopRef, message: &'static str, f: impl FnOnce()) {
 }
 
 #[cold]
-fn report_panic(lp: &LoopRef, message: &'static str, panic: HeldPanic) {
+pub(crate) fn report_panic(lp: &LoopRef, message: &'static str, panic: HeldPanic) {
     let mut context = ExceptionContext::new(message);
     context.failure = Some(Failure::Panic(panic.into_error()));
     report(lp, context);

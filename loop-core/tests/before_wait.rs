@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use common::{Trace, for_each_backend, pair, reports, turn};
-use loop_core::{BeforeWait, EventLoop, LoopAbort, LoopRef, spawn, yield_now};
+use loop_core::{BeforeWait, ContextVar, EventLoop, LoopAbort, LoopRef, spawn, yield_now};
 
 /// Notes that it was called, and then does what the test wants.
 struct Noting<F>(Trace, &'static str, F);
@@ -127,6 +127,25 @@ fn a_panic_is_reported_and_the_others_are_called() {
     let (lp, trace) = (event_loop.loop_ref(), Trace::new());
     let reports = reports(&lp);
     ask_soon(&lp, acting(&trace, "one", || panic!("on purpose")));
+    ask_soon(&lp, noting(&trace, "two"));
+    turn(&mut event_loop);
+    assert_eq!(trace.take(), ["one", "two"]);
+    assert_eq!(reports.len(), 1);
+}
+
+#[test]
+fn a_panic_of_what_was_left_in_the_context_is_reported_and_the_others_are_called() {
+    struct Bad;
+    impl Drop for Bad {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    static VAR: ContextVar<Bad> = ContextVar::new();
+    let mut event_loop = EventLoop::new().unwrap();
+    let (lp, trace) = (event_loop.loop_ref(), Trace::new());
+    let reports = reports(&lp);
+    ask_soon(&lp, acting(&trace, "one", || drop(VAR.set(Bad))));
     ask_soon(&lp, noting(&trace, "two"));
     turn(&mut event_loop);
     assert_eq!(trace.take(), ["one", "two"]);
