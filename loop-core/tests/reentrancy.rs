@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -16,9 +17,9 @@ use common::{pair, watchdog};
 use loop_core::sync::{Event, Lock, Queue};
 use loop_core::{
     BeforeWait, CallbackId, DelayQueue, EventLoop, GroupError, Handle, Interest, IoHandler,
-    LoopFuture, LoopRef, Readiness, Signal, SpawnHook, Task, TaskBody, TaskGroup, TaskRef,
-    TimerHandle, Token, VirtualClock, WaitUntil, as_completed, catch_cancelled, current_task,
-    gather, protect, shield, sleep, timeout, wait, yield_now,
+    LoopAbort, LoopFuture, LoopRef, Readiness, Signal, SpawnHook, Task, TaskBody, TaskGroup,
+    TaskRef, TimerHandle, Token, VirtualClock, WaitUntil, as_completed, catch_cancelled,
+    current_task, gather, protect, shield, sleep, timeout, wait, yield_now,
 };
 use loop_selector::{available, by_name, raise};
 
@@ -26,6 +27,8 @@ use loop_selector::{available, by_name, raise};
 struct World {
     lp: LoopRef,
     seed: Cell<u64>,
+    /// Whether user code also ends runs at once.
+    aborts: bool,
     /// Operations left to do: what keeps a world finite.
     fuel: Cell<u32>,
     made: Cell<u32>,
@@ -64,6 +67,9 @@ impl Value {
             act(&self.0);
         }
         if self.0.random(8) == 0 && self.0.fuel.get() > 0 {
+            if self.0.aborts && self.0.random(4) == 0 && !std::thread::panicking() {
+                LoopAbort { code: 1 }.raise();
+            }
             panic!("ours");
         }
     }
@@ -377,7 +383,16 @@ async fn group(value: &Value) -> Result<(), GroupError<&'static str>> {
     .await
 }
 
-fn run_world(seed: u64, backend: &str) -> u32 {
+/// Goes on where a run was ended at once.
+fn whatever_comes(act: impl FnOnce()) {
+    if let Err(raised) = catch_unwind(AssertUnwindSafe(act)) {
+        if !raised.is::<LoopAbort>() && raised.downcast_ref() != Some(&"ours") {
+            resume_unwind(raised);
+        }
+    }
+}
+
+fn run_world(seed: u64, backend: &str, aborts: bool) -> u32 {
     let clock = Rc::new(VirtualClock::new());
     let selector = by_name(backend).unwrap();
     let mut event_loop =
@@ -387,6 +402,7 @@ fn run_world(seed: u64, backend: &str) -> u32 {
     let world = Rc::new(World {
         lp: event_loop.loop_ref(),
         seed: Cell::new(seed),
+        aborts,
         fuel: Cell::new(600),
         made: Cell::default(),
         dropped: Cell::default(),
@@ -417,7 +433,8 @@ fn run_world(seed: u64, backend: &str) -> u32 {
     let reported = world.clone();
     event_loop.set_exception_handler(Some(Rc::new(move |_, context| {
         let text = context.to_string();
-        if text.contains("\"ours\"") || text.contains("destroyed while it was pending") {
+        let ours = ["\"ours\"", "loop abort with code 1"].iter().any(|word| text.contains(word));
+        if ours || text.contains("destroyed while it was pending") {
             reported.ours.set(reported.ours.get() + 1);
         } else if !text.starts_with("slow callback") && !text.starts_with("callback removed") {
             reported.foreign.borrow_mut().push(text);
@@ -425,16 +442,16 @@ fn run_world(seed: u64, backend: &str) -> u32 {
         act(&reported);
     })));
     for _ in 0..20 {
-        act(&world);
+        whatever_comes(|| act(&world));
     }
     for _ in 0..60 {
-        event_loop.run_once(Some(Duration::ZERO)).unwrap();
+        whatever_comes(|| _ = event_loop.run_once(Some(Duration::ZERO)).unwrap());
         clock.advance(Duration::from_millis(1));
-        act(&world);
+        whatever_comes(|| act(&world));
     }
     // Destructors go on while the loop closes.
     world.fuel.set(world.fuel.get() + 100);
-    event_loop.close();
+    whatever_comes(|| event_loop.close());
     CURRENT.take();
     world.fuel.set(0);
     drop((world.tasks.take(), world.futures.take(), world.callbacks.take()));
@@ -460,7 +477,8 @@ fn any_operation_from_any_user_code_is_harmless() {
     let mut ran = 0;
     for seed in 1..=100 {
         for backend in available() {
-            ran += run_world(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed), backend);
+            let seed = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed);
+            ran += run_world(seed, backend, false) + run_world(seed, backend, true);
         }
     }
     assert!(ran > 15_000, "{ran} runs of user code are too few");
