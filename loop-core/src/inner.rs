@@ -213,4 +213,10 @@ impl TimerOwner for Inner {
         let item = self.take_timer(TimerKey::from_bits(id));
         drop(item);
     }
+
+    fn timer_rescheduled(&self, id: u64, when: Instant) -> bool {
+        self.settle();
+        let ticks = self.ticks(when);
+        self.timers.borrow_mut().reschedule(TimerKey::from_bits(id), ticks)
+    }
 }

@@ -106,7 +106,19 @@ impl LoopRef {
     /// Runs `callback` once `delay` has passed; asyncio's `call_later`. A delay beyond the end of
     /// time never fires; [`delay_from_secs_f64`](crate::delay_from_secs_f64) makes one of a number.
     /// A delay of zero is not [`call_soon`](Self::call_soon): it runs after all that is ready in its
-    /// iteration (B-TMR-11, B-TMR-12). One allocation at most.
+    /// iteration (B-TMR-11, B-TMR-12). One allocation at most. What is put off again and again, as an idle
+    /// timeout is, needs one timer: [`TimerHandle::reschedule`].
+    ///
+    /// ```
+    /// # use loop_core::EventLoop;
+    /// # use std::time::Duration;
+    /// # let event_loop = EventLoop::new()?;
+    /// const IDLE: Duration = Duration::from_secs(60);
+    /// let mut idle = event_loop.call_later(IDLE, || println!("nothing came for a minute"));
+    /// // Whenever something comes:
+    /// idle.reschedule(event_loop.now() + IDLE);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn call_later<F, R>(&self, delay: Duration, callback: F) -> TimerHandle
     where

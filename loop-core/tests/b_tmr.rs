@@ -140,3 +140,58 @@ fn b_tmr_13_cancelled_timers_do_not_pile_up() {
         turn(&mut event_loop);
     }
 }
+
+#[test]
+fn b_tmr_14_a_timer_is_put_off_or_comes_earlier_while_it_is_in_the_heap() {
+    let (mut event_loop, clock) = virtual_loop();
+    let (start, trace) = (event_loop.now(), Trace::new());
+    let mut timers =
+        ["a", "b", "c"].map(|name| event_loop.call_at(start + 5 * MS, trace.note(name)));
+    let clone = timers[0].clone();
+    // The last among equals, later, earlier.
+    assert!(timers[0].reschedule(start + 5 * MS));
+    assert!(timers[1].reschedule(start + 9 * MS));
+    assert!(timers[2].reschedule(start + 2 * MS));
+    event_loop.call_at(start + 5 * MS, trace.note("new"));
+    assert_eq!(timers[1].when(), start + 9 * MS);
+    assert_eq!(event_loop.next_deadline(), Some(start + 2 * MS));
+    for (now, ran) in [(2, &["c"][..]), (4, &[]), (5, &["a", "new"]), (8, &[]), (9, &["b"])] {
+        clock.advance((start + now * MS) - event_loop.now());
+        turn(&mut event_loop);
+        assert_eq!(trace.take(), ran, "at {now}");
+    }
+    // It has run.
+    assert!(!timers[1].reschedule(start + 20 * MS));
+    assert_eq!(timers[1].when(), start + 9 * MS);
+    assert_eq!(clone.when(), start + 5 * MS);
+    drop(timers);
+
+    // A clone is the same timer; put off a thousand times it is still one, and may be cancelled.
+    let mut timer = event_loop.call_later(MS, trace.note("never"));
+    for round in 1..1_000 {
+        assert!(timer.clone().reschedule(event_loop.now() + round * MS));
+    }
+    assert_eq!(event_loop.dump().timers.len(), 1);
+    assert!(timer.reschedule(start + Duration::from_secs(1 << 40)), "it never comes");
+    assert!(timer.reschedule(start), "in the past");
+    timer.cancel();
+    assert!(!timer.reschedule(event_loop.now()));
+
+    // Due, and behind a callback of the same batch.
+    let late = Rc::new(RefCell::new(None::<TimerHandle>));
+    let (other, log, then) = (late.clone(), trace.clone(), event_loop.now() + 50 * MS);
+    event_loop.call_later(MS, move || {
+        let moved = other.borrow_mut().as_mut().unwrap().reschedule(then);
+        log.push(format!("moved {moved}"));
+    });
+    *late.borrow_mut() = Some(event_loop.call_later(MS, trace.note("due")));
+    clock.advance(MS);
+    turn(&mut event_loop);
+    assert_eq!(trace.take(), ["moved false", "due"]);
+
+    let mut timer = event_loop.call_later(MS, || ());
+    event_loop.close();
+    assert!(!timer.reschedule(start));
+    drop(event_loop);
+    assert!(!timer.reschedule(start));
+}

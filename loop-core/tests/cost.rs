@@ -49,6 +49,11 @@ fn call_later_is_at_most_one_allocation_whether_it_fires_or_is_cancelled() {
         event_loop.call_later(Duration::from_secs(1), || ()).cancel();
         turn(&mut event_loop);
     });
+    let mut timer = event_loop.call_later(Duration::from_secs(1), || ());
+    at_most(0, || {
+        assert!(timer.reschedule(timer.when() + Duration::from_secs(1)));
+        turn(&mut event_loop);
+    });
 }
 
 #[test]

@@ -15,6 +15,13 @@ pub trait TimerOwner {
     /// Called once a timer at most, and before the closure is dropped: a destructor that looks at
     /// the owner finds the timer gone.
     fn timer_cancelled(&self, id: u64);
+
+    /// A timer is to have another deadline: [`TimerHandle::reschedule`]. `false` if it has left the queue, and
+    /// from an owner that does not know how.
+    fn timer_rescheduled(&self, id: u64, when: Instant) -> bool {
+        let _ = (id, when);
+        false
+    }
 }
 
 /// The handle of a callback that is scheduled for an instant: asyncio's `TimerHandle`.
@@ -37,9 +44,24 @@ impl TimerHandle {
         TimerHandle { handle, when, owner, id }
     }
 
-    /// The deadline given at creation; neither a cancel nor a run changes it.
+    /// The deadline given at creation, or by [`reschedule`](TimerHandle::reschedule) since; neither a cancel nor a
+    /// run changes it.
     pub fn when(&self) -> Instant {
         self.when
+    }
+
+    /// Gives the timer another deadline, earlier or later: an idle timeout is put off so, instead of being
+    /// cancelled and made anew. Among equal deadlines the timer is the last one now. `false`, and nothing changes,
+    /// if it is cancelled, has run, or has come due and is about to.
+    ///
+    /// Clones are the same timer, and go on to tell the deadline that they were made with.
+    pub fn reschedule(&mut self, when: Instant) -> bool {
+        let owner = self.owner.upgrade().filter(|_| !self.is_cancelled());
+        let moved = owner.map_or(false, |owner| owner.timer_rescheduled(self.id, when));
+        if moved {
+            self.when = when;
+        }
+        moved
     }
 
     /// Cancels the timer: marks it, tells the owner if it is still alive, and drops the closure as

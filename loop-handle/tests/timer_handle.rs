@@ -70,6 +70,17 @@ fn b_hnd_11_when_is_unchanged_by_run_and_cancel() {
 }
 
 #[test]
+fn an_owner_that_knows_no_other_deadlines_refuses_them() {
+    let queue = Rc::new(Queue::default());
+    let when = Instant::now();
+    let mut timer = add(&queue, when, 1, || ());
+    assert!(!timer.reschedule(when + Duration::from_secs(1)));
+    assert_eq!(timer.when(), when);
+    drop(queue);
+    assert!(!timer.reschedule(when + Duration::from_secs(1)));
+}
+
+#[test]
 fn b_hnd_11_dropping_a_timer_handle_does_not_cancel() {
     let queue = Rc::new(Queue::default());
     let ran = Rc::new(Cell::new(false));
