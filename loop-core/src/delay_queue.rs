@@ -172,7 +172,8 @@ impl<T> DelayQueue<T> {
         self.items.borrow().is_empty()
     }
 
-    /// Waits for the next value that is due; `None` if the queue is empty or becomes so.
+    /// Waits for the next value that is due; `None` if the queue is empty or becomes so. A task that is to go on
+    /// then waits for the next insertion by other means, a [`sync::Event`](crate::sync::Event) say.
     ///
     #[doc = lost!(delay_queue_next)]
     pub async fn next(&self) -> Option<Expired<T>> {

@@ -125,7 +125,8 @@ impl ToAddrs for str {
             return Ok(Addrs::Known(vec![addr]));
         }
         let Some((name, port)) = self.rsplit_once(':') else {
-            return Err(invalid(self, "an address needs a port, as in 127.0.0.1:80"));
+            let name = if self.is_empty() { "\"\"" } else { self };
+            return Err(invalid(name, "an address needs a port, as in 127.0.0.1:80"));
         };
         let port =
             port.parse().map_err(|_| invalid(self, "the port is not a number up to 65535"))?;

@@ -46,6 +46,39 @@ pub enum KeepOpen {
 ///     }
 /// }
 /// ```
+///
+/// Hooks find their loop as the current one. Here it ends whoever has been silent for a minute:
+///
+/// ```
+/// use loop_net::{LoopRef, NetError, Protocol, TimerHandle, Transport};
+/// use std::time::Duration;
+///
+/// const IDLE: Duration = Duration::from_secs(60);
+///
+/// #[derive(Default)]
+/// struct Impatient {
+///     idle: Option<TimerHandle>,
+/// }
+///
+/// impl Protocol for Impatient {
+///     fn connection_made(&mut self, transport: &Transport) {
+///         let transport = transport.clone();
+///         self.idle = Some(LoopRef::current().call_later(IDLE, move || transport.close()));
+///     }
+///
+///     fn data_received(&mut self, _: &[u8]) {
+///         if let Some(idle) = &mut self.idle {
+///             idle.reschedule(LoopRef::current().now() + IDLE);
+///         }
+///     }
+///
+///     fn connection_lost(&mut self, _: Option<&NetError>) {
+///         if let Some(idle) = &self.idle {
+///             idle.cancel();
+///         }
+///     }
+/// }
+/// ```
 pub trait Protocol {
     /// The connection is there. Keep a clone of the transport to write to it.
     fn connection_made(&mut self, transport: &Transport) {

@@ -192,6 +192,7 @@ impl fmt::Display for SockAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SockAddr::Ip(addr) => addr.fmt(f),
+            SockAddr::Path(path) if path.as_os_str().is_empty() => f.write_str("\"\""),
             SockAddr::Path(path) => path.display().fmt(f),
             SockAddr::Abstract(name) => write!(f, "@{}", name.escape_ascii()),
             SockAddr::Unnamed => f.write_str("an unnamed socket"),

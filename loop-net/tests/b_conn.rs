@@ -398,3 +398,25 @@ fn options_of_the_socket_are_set_before_it_connects() {
         }
     });
 }
+
+#[test]
+fn what_is_no_address_is_named_and_says_why() {
+    let mut world = World::new(common::backends()[0]);
+    for (text, says) in [
+        ("", "\"\": an address needs a port"),
+        ("nonsense", "nonsense: an address needs a port"),
+        ("127.0.0.1:99999", "127.0.0.1:99999: the port is not a number up to 65535"),
+        ("localhost:http", "localhost:http: the port is not a number"),
+        ("[::1", "neither an IP address nor the name of a host"),
+        ("a b:80", "a b: neither an IP address"),
+    ] {
+        let error = world.block_on(world.net.tcp_connect(text).open_stream()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    for (path, says) in [("", "connect to \"\": "), ("a\0b", "a\0b: the path holds a NUL byte")] {
+        let error = world.block_on(world.net.unix_connect(path).open_stream()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
