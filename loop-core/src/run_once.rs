@@ -34,7 +34,10 @@ const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Memory that the loop's owner lends to each iteration.
 pub(crate) struct Scratch {
+    /// What the latest wait has found.
     pub(crate) events: Events,
+    /// Whether handlers were told of it.
+    told: bool,
     pub(crate) batch: Batch,
     /// For handlers to read into; see [`IoHandler::ready`](crate::IoHandler::ready).
     buffer: Vec<u8>,
@@ -52,6 +55,7 @@ impl Scratch {
     pub(crate) fn new(inner: &Inner, poll_every: u32) -> Self {
         Scratch {
             events: Events::new(),
+            told: false,
             batch: Batch::default(),
             buffer: Vec::new(),
             parked: false,
@@ -148,8 +152,9 @@ fn timeout(lp: &LoopRef, limit: Option<Duration>) -> Option<Duration> {
 /// Phase 4. With nothing registered and no time to wait there is nothing that the kernel could tell;
 /// the inbox and the signal counters are looked at in any case (B-LOOP-07).
 fn select(lp: &LoopRef, scratch: &mut Scratch, timeout: Option<Duration>) -> Result<(), LoopError> {
-    let Scratch { events, parked, poll_every, .. } = scratch;
+    let Scratch { events, told, parked, poll_every, .. } = scratch;
     events.clear();
+    *told = false;
     let inner = &lp.inner;
     let passes_over = *poll_every > 1 && inner.iteration() % *poll_every != 0;
     if passes_over && !*parked && !inner.ready.is_empty() {
@@ -240,7 +245,7 @@ fn collect_timers(lp: &LoopRef) {
 fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
     let _iteration = Iteration::begin(lp);
     let ready = &lp.inner.ready;
-    let Scratch { events, batch, buffer, waker, ran, .. } = scratch;
+    let Scratch { events, told, batch, buffer, waker, ran, .. } = scratch;
     let mut lent = Lent::new(root, waker);
     let count = ready.begin(batch);
     *ran = count > 0;
@@ -251,10 +256,11 @@ fn run_ready(lp: &LoopRef, scratch: &mut Scratch, root: &mut Option<Root<'_>>) {
                 task::step(lp, key, &mut lent);
                 continue;
             }
+            // What an aborted iteration has left in the queue is not to tell of them again.
+            Ready::Events if *told => {}
             Ready::Events => {
                 readiness::run_events(lp, events.iter().copied(), buffer);
-                // What an aborted iteration has left in the queue is not to tell of them again.
-                events.clear();
+                *told = true;
             }
             Ready::Io(token, readiness) => {
                 readiness::run_events(lp, [Event::Ready { token, readiness }], buffer)
