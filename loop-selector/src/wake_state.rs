@@ -63,6 +63,8 @@ impl WakeState {
 // ci/loom
 #[cfg(all(test, loom))]
 mod tests {
+    use std::mem;
+
     use super::*;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;
@@ -136,7 +138,8 @@ mod tests {
 
     /// In every interleaving the consumer sees all that was published and sleeps no wake away. Were
     /// one lost, it would wait for ever, which loom reports.
-    fn model<P: Protocol>(producers: usize) {
+    /// Without `first_sleeps` its first wait is one of no time, which parks nothing.
+    fn model<P: Protocol>(producers: usize, first_sleeps: bool) {
         loom::model(move || {
             let shared = Arc::new((P::new(), World::default()));
             let threads: Vec<_> = (0..producers)
@@ -153,8 +156,9 @@ mod tests {
                 .collect();
             let (state, world) = &*shared;
             let mut seen = 0;
+            let mut sleeps = first_sleeps;
             while seen < producers {
-                if state.park() {
+                if mem::replace(&mut sleeps, true) && state.park() {
                     while world.writes.load(Ordering::Acquire) == 0 {
                         thread::yield_now();
                     }
@@ -174,23 +178,28 @@ mod tests {
 
     #[test]
     fn b_thr_03_no_wake_is_lost_with_one_producer() {
-        model::<WakeState>(1);
+        model::<WakeState>(1, true);
     }
 
     #[test]
     fn b_thr_03_no_wake_is_lost_with_two_producers() {
-        model::<WakeState>(2);
+        model::<WakeState>(2, true);
+    }
+
+    #[test]
+    fn b_thr_03_no_wake_is_lost_to_a_wait_of_no_time() {
+        model::<WakeState>(1, false);
     }
 
     #[test]
     #[should_panic]
     fn a_protocol_that_parks_blindly_is_found_out() {
-        model::<ParksBlindly>(1);
+        model::<ParksBlindly>(1, true);
     }
 
     #[test]
     #[should_panic]
     fn a_protocol_that_does_not_acquire_is_found_out() {
-        model::<DoesNotAcquire>(1);
+        model::<DoesNotAcquire>(1, true);
     }
 }
