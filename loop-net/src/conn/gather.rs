@@ -125,7 +125,7 @@ impl Gather {
             return false;
         }
         let Some(conn) = info.conn.upgrade() else { return false };
-        // There was none, for there was no owner; dropping that is a look.
+        // There was none, for there was no owner; a look whether it is to be dropped costs five instructions.
         mem::forget(self.loose.replace(Some(conn)));
         self.owner.set(info);
         self.room.set(room - data.len());

@@ -51,10 +51,12 @@ impl Conn {
         }
         let Some(share) = buffer.first_chunk_mut::<SHARE>() else { unreachable!("it has grown") };
         match self.socket.recv(share) {
-            // One comparison, and the slice needs none.
-            Ok(count @ 1..SHARE) => self.deliver(&share[..count]),
-            Ok(0) => self.peer_ended(),
-            Ok(_) => self.receive_rest(buffer, |data| self.deliver(data)),
+            // One comparison, and the slice needs none: what is no rest is the end, or a whole share.
+            Ok(count) => match &share[..count % SHARE] {
+                [] if count == 0 => self.peer_ended(),
+                [] => self.receive_rest(buffer, |data| self.deliver(data)),
+                data => self.deliver(data),
+            },
             Err(error) => self.read_failed(error),
         }
     }

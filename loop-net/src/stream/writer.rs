@@ -57,7 +57,8 @@ impl StreamWriter {
     /// reached. Any number of tasks may wait at once (B-STR-16).
     ///
     /// While more has come than the reader has taken, other requests of the same peer say, what was written waits for
-    /// the answers to those, or for the end of the iteration; [`flush`](Self::flush) does not wait for that.
+    /// the answers to those, or for the end of the iteration; [`flush`](Self::flush) does not wait for that, nor does this
+    /// where all that is read goes into memory of the caller's.
     ///
     /// # Errors
     /// What the connection was lost by (B-STR-17).

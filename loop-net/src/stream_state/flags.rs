@@ -14,7 +14,7 @@ pub(crate) const READ_PAUSED: u8 = 8;
 pub(crate) const UNREAD: u8 = 16;
 /// The reader holds bytes that were shown and not consumed.
 pub(crate) const SHOWN: u8 = 32;
-/// The reader has left bytes behind that had come with those it read: it may well do so again.
+/// A read that took bytes out has left some behind, which may have been read since.
 pub(crate) const PIPELINED: u8 = 64;
 /// The limit is less than what is received at once without asking for it.
 pub(crate) const NARROW: u8 = 128;

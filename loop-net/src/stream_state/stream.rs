@@ -168,15 +168,19 @@ impl Stream {
         taken
     }
 
-    /// Whether more has come than was read so far: what answers it leaves together.
+    /// Whether more has come than was taken out so far: what answers it leaves together. What is copied out, as far as
+    /// there is room, tells nothing of how much was asked for, and is not looked at.
     #[inline]
     pub(crate) fn has_more(&self) -> bool {
         self.flags.has(PIPELINED | SHOWN) && self.has_unread()
     }
 
+    /// Looks, and notes what it has found.
     #[inline(never)]
     fn has_unread(&self) -> bool {
-        self.flags.has(SHOWN) || !self.buffer.borrow().is_empty()
+        let left = !self.buffer.borrow().is_empty();
+        self.flags.put(PIPELINED, left);
+        left || self.flags.has(SHOWN)
     }
 
     /// Whether the transport was paused and is to go on: a read that must wait needs it to deliver, also beyond
