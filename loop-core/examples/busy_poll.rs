@@ -1,7 +1,9 @@
 //! What `Builder::busy_poll` brings: one connection, one request at a time, with and without it.
 //!
-//! `cargo run --release --example busy_poll [REQUESTS]`. Prints requests a second and the server thread's processor time a request (Linux). It needs a machine with a
-//! free processor: a loop that polls takes one while it does.
+//! `cargo run --release -p loop-core --example busy_poll [REQUESTS]`
+//!
+//! Prints requests a second and the server thread's processor time a request (Linux). It needs a machine with a free
+//! processor: a loop that polls takes one while it does.
 
 use std::error::Error;
 use std::fs;

@@ -1,6 +1,8 @@
 //! An event loop by hand, from the three leaves alone: a queue of callbacks (loop-handle), a heap of
 //! deadlines (loop-timer), one selector with its self-pipe (loop-selector). This is the road from
 //! `while True: select` to `run_once`; loop-core is where it leads.
+//!
+//! `cargo run -p loop-core --example by_hand`
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

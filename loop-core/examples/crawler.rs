@@ -1,5 +1,7 @@
 //! A crawler over a made-up site, in virtual time: a task a page, a limit on how many are fetched at once, a time
-//! limit and retries for each. A minute of the site's time passes at once.
+//! limit and retries for each. The quarter of a minute that the site takes passes at once.
+//!
+//! `cargo run -p loop-core --example crawler`
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

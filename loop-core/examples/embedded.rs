@@ -2,6 +2,8 @@
 //! what the tasks find out is shown in the toolkit's window. Both live on one thread.
 //!
 //! The toolkit is made up, but it has what they all have: a queue of events that any thread may post to.
+//!
+//! `cargo run -p loop-core --example embedded`
 
 use std::cell::RefCell;
 use std::error::Error;

@@ -1,4 +1,6 @@
 //! Hello, twice: with callbacks, and with tasks.
+//!
+//! `cargo run -p loop-core --example hello`
 
 use std::io;
 use std::time::Duration;

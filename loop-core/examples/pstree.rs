@@ -1,7 +1,7 @@
 //! A program that shows its task tree when it gets `SIGUSR1`, while it goes on working:
 //!
 //! ```text
-//! cargo run --example pstree &
+//! cargo run -p loop-core --example pstree &
 //! kill -USR1 %1
 //! ```
 //!

@@ -1,5 +1,7 @@
 //! A second thread schedules into a loop that has nothing else to do: the wait ends, the callback runs
 //! on the loop's thread.
+//!
+//! `cargo run -p loop-core --example threadsafe`
 
 use std::cell::RefCell;
 use std::io;

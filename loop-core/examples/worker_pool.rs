@@ -1,6 +1,6 @@
 //! Workers that share a queue, and a graceful end: Ctrl-C stops the intake, what is queued is still finished.
 //!
-//! `cargo run --example worker_pool`, and press Ctrl-C early or not at all.
+//! `cargo run -p loop-core --example worker_pool`, and press Ctrl-C early or not at all.
 
 use std::error::Error;
 use std::num::NonZeroUsize;

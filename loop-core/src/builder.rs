@@ -119,17 +119,22 @@ impl Builder {
         self
     }
 
-    /// After a wait that has found several descriptors ready, and when all that was ready has run, a run lets this
-    /// long pass before it asks the selector again. Off, which is zero, unless it is said here.
+    /// Lets requests gather: when a wait has found several descriptors ready, and all that was ready has run, a run
+    /// pauses for this long before it asks the selector again. Off, which is zero, unless it is said here.
     ///
-    /// What becomes ready meanwhile is found in one wait, as network cards coalesce interrupts: fewer waits for this
-    /// loop, and none of its wake-ups for those who write to it. A server with many clients answers more of them
-    /// with less processor time. The price is that everything, descriptors, timers, signals and calls from other
-    /// threads, is seen up to this much later, and what the system adds to a short sleep (Linux: 50 µs, unless
-    /// the thread's timer slack is changed). A lone client that waits for each answer never meets the pause, and a
-    /// few hardly ever: where the pauses only make all of them wait, by more than 5 µs each, the loop takes no more
-    /// of them for a while, up to 1,024 waits. Some tens of microseconds are usual. Like [`busy_poll`](Self::busy_poll), which spends processor time where
-    /// this spends the clients', it is not for [`EventLoop::run_once`].
+    /// What becomes ready during the pause is found in one wait, as network cards coalesce interrupts. The loop waits
+    /// less often, and those who write to it need not wake it. A server with many clients answers more requests with
+    /// less processor time.
+    ///
+    /// The price: everything (descriptors, timers, signals, calls from other threads) is seen later, by up to the pause
+    /// and what the system adds to a short sleep. Linux adds 50 µs, unless the thread's timer slack is changed. Some
+    /// tens of microseconds are usual.
+    ///
+    /// A lone client that waits for each answer never meets a pause, and a few clients hardly ever: where a pause only
+    /// makes all of them wait, by more than 5 µs each, the next 16 to 1,024 waits go without one.
+    ///
+    /// [`busy_poll`](Self::busy_poll) spends processor time where this spends the clients' time. Neither is for
+    /// [`EventLoop::run_once`].
     pub fn coalesce(mut self, pause: Duration) -> Self {
         self.coalesce = pause;
         self

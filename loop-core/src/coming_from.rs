@@ -13,13 +13,14 @@
 /// | `loop = asyncio.new_event_loop()` | [`EventLoop::new`](crate::EventLoop::new), [`EventLoop::builder`](crate::EventLoop::builder) |
 /// | `get_running_loop()` | [`LoopRef::current`](crate::LoopRef::current), [`try_current`](crate::LoopRef::try_current) |
 /// | `loop.call_soon`, `call_later`, `call_at` | [the](crate::LoopRef::call_soon) [same](crate::LoopRef::call_later) [names](crate::LoopRef::call_at) |
+/// | `handle.cancel()`, then `call_later` anew | [`TimerHandle::reschedule`](crate::TimerHandle::reschedule) |
 /// | `loop.call_soon_threadsafe` | [`Remote::call_soon`](crate::Remote::call_soon) |
 /// | `run_coroutine_threadsafe`, `wrap_future` | [`Remote::spawn`](crate::Remote::spawn), [`LoopRef::wrap_future`](crate::LoopRef::wrap_future) |
 /// | `create_task(c, name=…)` | [`spawn`](crate::spawn)`(c)`, [`TaskBuilder`](crate::TaskBuilder) |
 /// | `gather`, `wait`, `as_completed` | [`gather`](crate::gather), [`wait`](crate::wait()), [`as_completed`](crate::as_completed) |
 /// | `gather(return_exceptions=True)` | [`gather_settled`](crate::gather_settled) |
 /// | `async with TaskGroup() as g` | [`TaskGroup::scope`](crate::TaskGroup::scope) |
-/// | `async with timeout(5)`, `wait_for` | [`timeout`](crate::timeout), [`timeout_scope`](crate::timeout_scope), [`wait_for`](crate::wait_for) |
+/// | `async with timeout(5)`, `wait_for` | [`timeout`](crate::timeout), [`timeout_scope`](crate::timeout_scope) (with `reschedule`), [`wait_for`](crate::wait_for) |
 /// | `current_task()`, `all_tasks()` | [`current_task`](crate::current_task), [`LoopRef::tasks`](crate::LoopRef::tasks) |
 /// | `loop.time()` | [`LoopRef::now`](crate::LoopRef::now) |
 /// | `contextvars` | [`ContextVar`](crate::ContextVar), [`Context`](crate::Context) |
@@ -143,6 +144,8 @@ pub mod asyncio {}
 /// | `CancellationToken` | [`Task::cancel`](crate::Task::cancel) and [`catch_cancelled`](crate::catch_cancelled), without passing a token |
 /// | `spawn_blocking` | [`to_thread`](crate::to_thread) |
 /// | `time::sleep`, `timeout` | [`sleep`](crate::sleep), [`timeout`](crate::timeout) |
+/// | `Sleep::reset` | [`TimeoutScope::reschedule`](crate::TimeoutScope::reschedule), or [`TimerHandle::reschedule`](crate::TimerHandle::reschedule) of a callback |
+/// | `event_interval` | [`Builder::poll_every`](crate::Builder::poll_every), which counts iterations |
 /// | `time::pause`, `start_paused` | [`Builder::simulated`](crate::Builder::simulated), [`Builder::virtual_time`](crate::Builder::virtual_time) |
 /// | `DelayQueue` of tokio-util | [`DelayQueue`](crate::DelayQueue) |
 /// | `sync::Mutex`, `Semaphore`, `Barrier` | [`sync::Lock`](crate::sync::Lock), [`Semaphore`](crate::sync::Semaphore), [`Barrier`](crate::sync::Barrier) |

@@ -58,12 +58,13 @@
 //! | being hosted by another loop | [`EventLoop::prepare_wait`], [`EventLoop::as_fd`], [`HostWaker`], [`RunScope`] |
 //! | scheduling on the loop's thread | [`LoopRef`] |
 //! | gathering work until the end of an iteration | [`LoopRef::call_before_wait`], [`BeforeWait`] |
+//! | latency and throughput of a busy loop | [`Builder::busy_poll`], [`Builder::coalesce`], [`Builder::poll_every`] |
 //! | scheduling from other threads | [`Remote`], [`Remote::spawn`], [`RemoteFuture`], [`LoopRef::wrap_future`] |
 //! | tasks and results | [`spawn`], [`TaskBuilder`], [`Task`], [`LoopFuture`] |
 //! | being cancelled, and cleaning up | [`catch_cancelled`], [`on_cancel`], [`protect`], [`shield`], [`Task::cancel`] |
 //! | tasks that belong together | [`TaskGroup`] |
 //! | several tasks at once | [`gather`], [`try_gather`], [`wait`](wait()), [`as_completed`], [`staggered_race`] |
-//! | time | [`sleep`], [`timeout`], [`timeout_scope`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
+//! | time | [`sleep`], [`timeout`], [`timeout_scope`], [`TimerHandle::reschedule`], [`delay_from_secs_f64`], [`Clock`], [`VirtualClock`] |
 //! | virtual time, in tests | [`Builder::simulated`], [`AutoJump`], [`Deadlock`] |
 //! | values with a deadline each | [`DelayQueue`] |
 //! | waiting for other tasks | [`sync`] |

@@ -1,6 +1,6 @@
 //! An axum `Router`, served by this loop: HTTP/1 with upgrades, and HTTP/2 with prior knowledge.
 //!
-//! `cargo run --example axum_router --features hyper -- 8080`, then `curl localhost:8080/hello/you`.
+//! `cargo run -p loop-net --example axum_router --features hyper -- 8080`, then `curl localhost:8080/hello/you`.
 
 use std::io;
 

@@ -1,6 +1,6 @@
 //! A WebSocket beside the other routes of an axum `Router`: every message comes back.
 //!
-//! `cargo run --example axum_websocket --features hyper,tokio-io -- 8080`, then open `ws://localhost:8080/echo`.
+//! `cargo run -p loop-net --example axum_websocket --features hyper,tokio-io -- 8080`, then open `ws://localhost:8080/echo`.
 //!
 //! axum's own extractor, `WebSocketUpgrade`, spawns its socket on tokio, and panics where tokio does not run. So
 //! the handshake is answered here, and the connection taken over from hyper, on this loop.

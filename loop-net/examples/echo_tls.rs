@@ -1,7 +1,8 @@
 //! An echo server behind TLS, and a client for it.
 //!
-//! `echo_tls 8443 cert.pem key.pem` serves; `echo_tls client 127.0.0.1:8443 localhost ca.pem` sends what it
-//! reads from standard input, once it has all of it, and writes what comes back.
+//! `cargo run -p loop-net --example echo_tls --features tls -- 8443 cert.pem key.pem` serves; with `client
+//! 127.0.0.1:8443 localhost ca.pem` behind the `--` it sends what it reads from standard input, once it has all of it,
+//! and writes what comes back.
 
 use std::io::{self, Read, Write};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! A server for the files of a directory, over HTTP/1. A client that trickles its header, or is silent
 //! for too long, is cut off.
 //!
-//! `cargo run --example http_files --features hyper -- 8080 /usr/share/doc`; a third argument is how many
+//! `cargo run -p loop-net --example http_files --features hyper -- 8080 /usr/share/doc`; a third argument is how many
 //! seconds a connection may be silent.
 
 use std::cell::Cell;

@@ -1,6 +1,6 @@
 //! A WebSocket server that sends every message back, with tungstenite over a stream of this crate.
 //!
-//! `cargo run --example websocket_echo --features tokio-io -- 9000`
+//! `cargo run -p loop-net --example websocket_echo --features tokio-io -- 9000`
 
 use std::io;
 

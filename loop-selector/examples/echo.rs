@@ -1,8 +1,8 @@
 //! An echo server on the bare selector: register, select, dispatch by hand.
 //!
 //! ```text
-//! cargo run --example echo -- [backend] [address]
-//! cargo run --example echo -- poll 127.0.0.1:7000
+//! cargo run -p loop-selector --example echo -- [backend] [address]
+//! cargo run -p loop-selector --example echo -- poll 127.0.0.1:7000
 //! ```
 //!
 //! A connection waits for WRITE only while it owes bytes, and reads nothing meanwhile: a client

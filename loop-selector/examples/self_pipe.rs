@@ -2,7 +2,7 @@
 //! for. No selector at all is needed to wait for one thing; `poll` from anywhere will do.
 //!
 //! ```text
-//! cargo run --example self_pipe -- [eventfd | pipe | socketpair]
+//! cargo run -p loop-selector --example self_pipe -- [eventfd | pipe | socketpair]
 //! ```
 
 use std::io;

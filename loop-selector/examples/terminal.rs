@@ -1,7 +1,7 @@
 //! A terminal, a pipe and a socket beside each other: waiting is not only for sockets.
 //!
 //! ```text
-//! cargo run --example terminal -- [backend]
+//! cargo run -p loop-selector --example terminal -- [backend]
 //! ```
 //!
 //! What is typed goes through a child process, `cat`, and is printed as it comes back; a socket on

@@ -1,5 +1,7 @@
 //! An embedded scheduler: everything but `main` needs no more than `core` and `alloc`. The ticks
 //! are those of a 32-bit hardware counter, widened by counting how often it came round.
+//!
+//! `cargo run -p loop-timer --example no_std_ticks`
 
 mod scheduler {
     extern crate alloc;

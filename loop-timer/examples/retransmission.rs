@@ -1,5 +1,7 @@
 //! The timers of a protocol without input and output: it is told the time in ticks, and what came
 //! in; it says what to send, and when it wants to be asked again.
+//!
+//! `cargo run -p loop-timer --example retransmission`
 
 use loop_timer::{TimerHeap, TimerKey};
 

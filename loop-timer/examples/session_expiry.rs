@@ -1,6 +1,8 @@
 //! A map whose entries expire when they were not used for a while: a session store, a cache.
 //!
 //! The map holds the sessions, the heap holds their names; each session knows its timer's key.
+//!
+//! `cargo run -p loop-timer --example session_expiry`
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -4,10 +4,10 @@
 //! `cargo run --release -p loop-net --example redis_server [PORT [MICROSECONDS]]`, then `redis-cli`. Ctrl-C
 //! ends it. `ci/interop/redis.py` holds its answers against the real server's.
 //!
-//! With many clients it lets requests gather for so long, 10 µs unless it is told otherwise, to which Linux adds
-//! 50: more of them a second and less processor time for each, as a network card coalesces its interrupts. The price is
-//! that one that comes alone in between is answered up to that much later. While only a few clients wait for their
-//! answers it does not, and with 0 never.
+//! With many clients it lets requests gather for MICROSECONDS, 10 unless told otherwise, to which Linux adds 50. So it
+//! answers more requests a second with less processor time, as a network card coalesces its interrupts; but a request
+//! that comes alone in between is answered up to that much later. With only a few clients it soon stops doing so, and
+//! with 0 it never does.
 
 mod commands;
 mod request;
