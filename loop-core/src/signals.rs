@@ -148,13 +148,24 @@ impl LoopRef {
     }
 }
 
-/// Phase 5: what was delivered since the last iteration joins the ready queue.
+/// Phase 5: what was delivered since the last iteration joins the ready queue. Mostly that is nothing.
+#[inline]
 pub(crate) fn collect(lp: &LoopRef) {
+    let news = match &mut lp.inner.signals.borrow_mut().watcher {
+        Some(watcher) => watcher.pending(),
+        None => return,
+    };
+    if !news.is_empty() {
+        deliver(lp, news);
+    }
+}
+
+#[cold]
+fn deliver(lp: &LoopRef, news: Vec<(Signal, u64)>) {
     let mut stale = Vec::new();
     {
-        let mut table = lp.inner.signals.borrow_mut();
-        let SignalTable { watcher: Some(watcher), handlers, .. } = &mut *table else { return };
-        for (signal, deliveries) in watcher.pending() {
+        let handlers = &lp.inner.signals.borrow().handlers;
+        for (signal, deliveries) in news {
             let Some(watched) = handlers.iter().find(|watched| watched.signal == signal) else {
                 continue;
             };

@@ -40,6 +40,7 @@ pub(super) fn delivered(signal: Signal) -> u64 {
 }
 
 /// Deliveries of all signals: who sees one here sees it in [`delivered`] as well.
+#[inline]
 pub(super) fn delivered_in_all() -> u64 {
     DELIVERED_IN_ALL.load(SeqCst)
 }

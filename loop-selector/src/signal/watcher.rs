@@ -114,11 +114,14 @@ impl SignalWatcher {
     /// no allocation, if there were none. The kernel may merge deliveries before they get here.
     ///
     /// Call it after every wait: a wake that finds the loop awake ends the next wait only.
+    #[inline]
     pub fn pending(&mut self) -> Vec<(Signal, u64)> {
         let in_all = delivered_in_all();
-        if in_all == self.seen_in_all {
-            return Vec::new();
-        }
+        if in_all == self.seen_in_all { Vec::new() } else { self.news(in_all) }
+    }
+
+    #[cold]
+    fn news(&mut self, in_all: u64) -> Vec<(Signal, u64)> {
         self.seen_in_all = in_all;
         let news = self.watched.iter_mut().filter_map(|(signal, seen)| {
             let now = delivered(*signal);
