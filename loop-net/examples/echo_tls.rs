@@ -3,6 +3,13 @@
 //! `cargo run -p loop-net --example echo_tls --features tls -- 8443 cert.pem key.pem` serves; with `client
 //! 127.0.0.1:8443 localhost ca.pem` behind the `--` it sends what it reads from standard input, once it has all of it,
 //! and writes what comes back.
+//!
+//! A certificate to try it with, which is its own `ca.pem`:
+//!
+//! ```text
+//! openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem \
+//!     -subj /CN=localhost -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE
+//! ```
 
 use std::io::{self, Read, Write};
 use std::path::Path;

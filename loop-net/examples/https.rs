@@ -1,7 +1,8 @@
 //! An axum `Router` behind TLS: HTTP/2 or HTTP/1, as client and server agree in the handshake, by ALPN.
 //!
 //! `cargo run -p loop-net --example https --features hyper,tls -- 8443 cert.pem key.pem`, then
-//! `curl --cacert cert.pem https://localhost:8443/hello/you`. `ci/interop/http.py` has curl speak both.
+//! `curl --cacert cert.pem https://localhost:8443/hello/you`. `ci/interop/http.py` has curl speak both;
+//! `echo_tls` says how to make a certificate to try it with.
 //!
 //! Ctrl-C shuts it down in order: what is being answered is answered, idle connections are told goodbye.
 

@@ -7,14 +7,14 @@ use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
 use std::rc::Rc;
 
-use common::{Hook, Kind, Peer, Probe, World, every_kind};
+use common::{Hook, Kind, Peer, Probe, Random, World, every_kind};
 use loop_net::{Transport, WriteState};
 
 const CONNECTIONS: usize = 4;
 
 /// What all hooks share.
 struct Mixer {
-    seed: Cell<u64>,
+    random: Random,
     transports: RefCell<Vec<Transport>>,
     /// What each peer is to get.
     written: RefCell<Vec<Vec<u8>>>,
@@ -23,51 +23,36 @@ struct Mixer {
 }
 
 impl Mixer {
-    /// A number below `below`, by xorshift.
-    fn random(&self, below: usize) -> usize {
-        let mut seed = self.seed.get();
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        self.seed.set(seed);
-        (seed % below as u64) as usize
-    }
-
-    /// Bytes that are like no others of about this time.
-    fn piece(&self, most: usize) -> Vec<u8> {
-        let first = self.random(256);
-        (0..self.random(most + 1)).map(|at| (first + at * 7) as u8).collect()
-    }
-
     /// Some operations on any of the connections.
     fn operate(&self) {
-        for _ in 0..self.random(6) {
+        for _ in 0..self.random.below(6) {
             if self.left.get() == 0 {
                 return;
             }
             self.left.set(self.left.get() - 1);
-            let target = self.random(CONNECTIONS);
+            let target = self.random.below(CONNECTIONS);
             let transport = self.transports.borrow()[target].clone();
             // Noted before it is written, for a hook that falls due inside may write behind it.
             let note = |bytes: &[u8]| self.written.borrow_mut()[target].extend_from_slice(bytes);
-            let state = match self.random(8) {
+            let state = match self.random.below(8) {
                 0..=2 => {
-                    let piece = self.piece(40);
+                    let piece = self.random.piece(40);
                     note(&piece);
                     transport.write(&piece)
                 }
                 3..=4 => {
-                    let pieces: Vec<_> = (0..self.random(5)).map(|_| self.piece(40)).collect();
+                    let pieces: Vec<_> =
+                        (0..self.random.below(5)).map(|_| self.random.piece(40)).collect();
                     note(&pieces.concat());
                     transport.write_all_vectored(&pieces)
                 }
                 5 => {
-                    let piece = self.piece(80_000);
+                    let piece = self.random.piece(80_000);
                     note(&piece);
                     transport.write(&piece)
                 }
                 6 => {
-                    transport.set_write_buffer_limits(self.random(40_000), None).unwrap();
+                    transport.set_write_buffer_limits(self.random.below(40_000), None).unwrap();
                     continue;
                 }
                 _ => {
@@ -106,7 +91,7 @@ fn each_peer_gets_what_was_written_to_it_and_nothing_else() {
             let seed = 0x9e37_79b9_7f4a_7c15 ^ (round << 32 | u64::from(std::process::id()));
             println!("seed {seed:#x}");
             let mixer = Rc::new(Mixer {
-                seed: Cell::new(seed),
+                random: Random::new(seed),
                 transports: RefCell::default(),
                 written: RefCell::new(vec![Vec::new(); CONNECTIONS]),
                 left: Cell::new(0),
@@ -135,7 +120,8 @@ fn each_peer_gets_what_was_written_to_it_and_nothing_else() {
                 for _ in 0..2 {
                     let (callback, task) = (mixer.clone(), mixer.clone());
                     world.event_loop.call_soon(move || callback.operate());
-                    let flushed = mixer.transports.borrow()[mixer.random(CONNECTIONS)].clone();
+                    let flushed =
+                        mixer.transports.borrow()[mixer.random.below(CONNECTIONS)].clone();
                     let flushes = async move {
                         task.operate();
                         flushed.flushed().await;

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{ErrorKind, Read, Write};
 use std::rc::Rc;
 
-use common::{Kind, Peer, World, every_kind};
+use common::{Kind, Peer, Random, World, every_kind};
 use loop_net::{KeepOpen, LoopRef, NetError, Protocol, Server, Transport, WriteState};
 
 const CONNECTIONS: usize = 3;
@@ -22,7 +22,7 @@ const WARNINGS: [&str; 2] = [
 /// What all hooks share.
 struct Wild {
     lp: LoopRef,
-    seed: Cell<u64>,
+    random: Random,
     /// How many operations are left; hooks inside hooks would go on for ever.
     left: Cell<usize>,
     connections: RefCell<Vec<Rc<Connection>>>,
@@ -53,22 +53,6 @@ struct Hooks {
 }
 
 impl Wild {
-    /// A number below `below`, by xorshift.
-    fn random(&self, below: usize) -> usize {
-        let mut seed = self.seed.get();
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        self.seed.set(seed);
-        (seed % below as u64) as usize
-    }
-
-    /// Bytes that are like no others of about this time.
-    fn piece(&self, most: usize) -> Vec<u8> {
-        let first = self.random(256);
-        (0..self.random(most + 1)).map(|at| (first + at * 7) as u8).collect()
-    }
-
     fn hooks(self: &Rc<Self>, own: &Rc<Connection>) -> Hooks {
         Hooks {
             wild: self.clone(),
@@ -80,11 +64,11 @@ impl Wild {
 
     /// Some operations on any of the connections.
     fn operate(self: &Rc<Self>) {
-        for _ in 0..self.random(5) {
+        for _ in 0..self.random.below(5) {
             let Some(left) = self.left.get().checked_sub(1) else { return };
             self.left.set(left);
             let connections = self.connections.borrow();
-            let connection = connections[self.random(connections.len())].clone();
+            let connection = connections[self.random.below(connections.len())].clone();
             drop(connections);
             let transport = connection.transport.borrow().clone();
             if let Some(transport) = transport {
@@ -94,17 +78,18 @@ impl Wild {
     }
 
     fn operate_on(self: &Rc<Self>, connection: &Rc<Connection>, transport: &Transport) {
-        match self.random(40) {
+        match self.random.below(40) {
             0..=11 => {
-                let piece = self.piece(60);
+                let piece = self.random.piece(60);
                 connection.wrote(&piece.clone(), || transport.write(&piece));
             }
             12..=15 => {
-                let pieces: Vec<_> = (0..self.random(5)).map(|_| self.piece(40)).collect();
+                let pieces: Vec<_> =
+                    (0..self.random.below(5)).map(|_| self.random.piece(40)).collect();
                 connection.wrote(&pieces.concat(), || transport.write_all_vectored(&pieces));
             }
             16..=19 => {
-                let piece = self.piece(150_000);
+                let piece = self.random.piece(150_000);
                 connection.wrote(&piece.clone(), || transport.write(&piece));
             }
             20..=22 => {
@@ -116,8 +101,8 @@ impl Wild {
                 transport.resume_reading();
             }
             27..=29 => {
-                let high = self.random(60_000);
-                transport.set_write_buffer_limits(high, Some(self.random(high + 1))).unwrap();
+                let high = self.random.below(60_000);
+                transport.set_write_buffer_limits(high, Some(self.random.below(high + 1))).unwrap();
             }
             30..=32 => drop(transport.set_protocol(self.hooks(connection))),
             33..=34 => {
@@ -144,7 +129,7 @@ impl Wild {
     fn end_all(&self) {
         let server = self.server.borrow().clone();
         let Some(server) = server else { return };
-        match self.random(30) {
+        match self.random.below(30) {
             0 => server.close(),
             1 => server.close_clients(),
             2 => server.abort_clients(),
@@ -172,7 +157,7 @@ impl Hooks {
     }
 
     fn may_panic(&self) {
-        if self.wild.left.get() > 0 && self.wild.random(60) == 0 {
+        if self.wild.left.get() > 0 && self.wild.random.below(60) == 0 {
             self.wild.panics.set(self.wild.panics.get() + 1);
             panic!("as asked");
         }
@@ -198,7 +183,7 @@ impl Protocol for Hooks {
         assert!(!self.own.eof.replace(true), "two ends");
         self.hook();
         self.may_panic();
-        if self.wild.random(2) == 0 { KeepOpen::Yes } else { KeepOpen::No }
+        if self.wild.random.below(2) == 0 { KeepOpen::Yes } else { KeepOpen::No }
     }
 
     fn pause_writing(&mut self) {
@@ -246,16 +231,16 @@ impl Other {
 
     fn act(&mut self, wild: &Wild, kind: Kind, connection: &Connection) {
         let Some(peer) = &mut self.peer else { return };
-        match wild.random(20) {
+        match wild.random.below(20) {
             0..=7 if !self.ended => {
-                let piece = wild.piece(3_000);
+                let piece = wild.random.piece(3_000);
                 match peer.write(&piece) {
                     Ok(count) => self.sent.extend_from_slice(&piece[..count]),
                     Err(error) => assert_ne!(error.kind(), ErrorKind::InvalidInput),
                 }
             }
             8..=15 => self.read(connection),
-            16 if wild.random(3) == 0 => {
+            16 if wild.random.below(3) == 0 => {
                 self.ended = true;
                 if common::PIPES.contains(&kind) {
                     self.peer = None;
@@ -264,7 +249,7 @@ impl Other {
                     let _ = rustix::net::shutdown(&*peer, rustix::net::Shutdown::Write);
                 }
             }
-            17 if wild.random(4) == 0 => {
+            17 if wild.random.below(4) == 0 => {
                 let peer = self.peer.take().unwrap();
                 match kind {
                     Kind::Tcp => peer.reset(),
@@ -279,7 +264,7 @@ impl Other {
 fn run(world: &mut World, seed: u64, accepted: bool) {
     let wild = Rc::new(Wild {
         lp: world.net.loop_ref(),
-        seed: Cell::new(seed),
+        random: Random::new(seed),
         left: Cell::new(0),
         connections: RefCell::default(),
         panics: Cell::default(),

@@ -4,6 +4,7 @@
 
 mod kinds;
 mod peer;
+mod random;
 mod selector;
 mod terminal;
 #[cfg(feature = "tls")]
@@ -25,6 +26,7 @@ use loop_core::{ExceptionContext, LoopRef};
 use loop_net::{KeepOpen, NetError, Protocol, Transport, WriteState};
 use loop_selector::by_name;
 pub use peer::Peer;
+pub use random::Random;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub use selector::{Log, LogSelector, Owner};
 pub use terminal::terminal;
