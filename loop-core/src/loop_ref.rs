@@ -130,7 +130,7 @@ impl LoopRef {
     }
 
     /// Runs `callback` once the loop's clock reads `when`; asyncio's `call_at`. Timers run in the
-    /// order of their deadlines, equal ones in the order of their creation (B-TMR-01, B-TMR-02);
+    /// order of their deadlines, equal ones in the order in which they got them (B-TMR-01, B-TMR-02, B-TMR-14);
     /// deadlines before the loop's creation count as equal to it.
     #[track_caller]
     pub fn call_at<F, R>(&self, when: Instant, callback: F) -> TimerHandle
@@ -203,9 +203,9 @@ impl LoopRef {
     ///
     /// In debug mode a callback or task step that takes
     /// [`slow_callback_duration`](Self::set_slow_callback_duration) or longer is reported as a
-    /// warning; that costs two clock reads and an allocation each, some 100 ns. Every wait of the loop that is not one of no time is
-    /// reported too, with its duration, timeout and number of events: as [`Severity::Info`] from one
-    /// second on, else as [`Severity::Debug`]; one that only timed out below a second is not (B-DBG-07).
+    /// warning; that costs two clock reads and an allocation each, some 100 ns. Waits of the loop are reported too,
+    /// with their duration, timeout and number of events: as [`Severity::Info`] from one second on, else as
+    /// [`Severity::Debug`]; but not those of no time, nor those below a second that only timed out (B-DBG-07).
     /// Locks note who holds them, for a [`dump`](Self::dump).
     ///
     /// [`Severity::Info`]: crate::Severity::Info

@@ -4,8 +4,8 @@
 //! undone if the one it went to is cancelled or dropped before it could use it: a lock, a permit, an item or
 //! a notification never ends with somebody who is gone. One list of waiters does that for all of them.
 //!
-//! Other threads reach what lives here by [`Remote`](crate::Remote). Values that come from them may also go through any
-//! channel whose receiver is a future: a task awaits it as it awaits everything.
+//! Other threads reach what lives here by [`Remote`](crate::Remote). They may also send values through any channel
+//! whose receiver is a future: a task awaits that like anything else.
 //!
 //! | for | see |
 //! |---|---|

@@ -56,9 +56,10 @@ impl StreamWriter {
     /// Sends what was written, and waits while more is buffered than the high-water mark, until the low-water mark is
     /// reached. Any number of tasks may wait at once (B-STR-16).
     ///
-    /// While more has come than the reader has taken, other requests of the same peer say, what was written waits for
-    /// the answers to those, or for the end of the iteration; [`flush`](Self::flush) does not wait for that, nor does this
-    /// where all that is read goes into memory of the caller's.
+    /// Answers to requests that came together leave together: while the reader has not taken all that came, this sends
+    /// nothing yet, and what was written leaves with the answer to the last of them, at the latest at the end of the
+    /// iteration. [`flush`](Self::flush) sends in any case, and so does this for a reader whose reads copy into memory
+    /// of the caller's, such as [`read_into`](crate::StreamReader::read_into).
     ///
     /// # Errors
     /// What the connection was lost by (B-STR-17).
