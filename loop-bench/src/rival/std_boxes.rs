@@ -1,4 +1,4 @@
-//! The standard library's floor: boxed closures, which nobody can cancel.
+//! The plainest there is: boxed closures, which nobody can cancel.
 
 use std::collections::VecDeque;
 

@@ -10,7 +10,7 @@ use crate::rival::loop_core::Callbacks;
 use crate::rival::std_boxes::Boxes;
 use crate::sample::{Contest, Plan, Subject};
 
-/// `std` is a floor: boxed closures, without handles, contexts or a guard against panics.
+/// `std` is a measure: boxed closures, without handles, contexts or a guard against panics.
 pub(super) const BARS: &[Bar] = &[
     Bar {
         workload: "ready/callback",
