@@ -48,8 +48,8 @@ impl SockAddr {
         SockAddr::Abstract(name.as_ref().to_vec())
     }
 
-    /// The IP address, if it is one.
-    pub fn ip(&self) -> Option<SocketAddr> {
+    /// The IP address with its port, as the standard library has it, if it is one of the internet.
+    pub fn socket_addr(&self) -> Option<SocketAddr> {
         match self {
             SockAddr::Ip(addr) => Some(*addr),
             _ => None,

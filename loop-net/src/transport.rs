@@ -334,12 +334,12 @@ impl Transport {
 
     /// Our IP address, also after the connection is gone; `None` for other kinds of sockets.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.info.local.ip()
+        self.info.local.socket_addr()
     }
 
     /// The peer's IP address, also after the connection is gone; `None` for other kinds of sockets.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.info.peer.ip()
+        self.info.peer.socket_addr()
     }
 
     /// Our address, whatever its kind, also after the connection is gone.

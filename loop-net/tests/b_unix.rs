@@ -339,7 +339,7 @@ fn one_server_listens_on_several_sockets_of_all_kinds() {
         world.until(|| trace.count("made") == 4);
         assert_eq!((server.connections(), server.accepted()), (4, 4));
         // All or nothing.
-        let taken = addrs[0].ip().unwrap();
+        let taken = addrs[0].socket_addr().unwrap();
         let other = dir.path().join("other");
         let builder = world.net.unix_server(other.as_path()).and_tcp(taken);
         let error = world.block_on(builder.bind(Probe::new)).unwrap_err();

@@ -104,7 +104,7 @@ impl DatagramTransport {
 
     /// Our IP address, also after the end; `None` for Unix sockets.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.info.local.ip()
+        self.info.local.socket_addr()
     }
 
     /// Our address, whatever its kind, also after the end.

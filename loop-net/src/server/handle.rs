@@ -163,7 +163,7 @@ impl Server {
     /// The IP addresses that are listened on; none after [`close`](Self::close).
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         let listeners = self.state.listeners.borrow();
-        listeners.iter().filter_map(|listener| listener.local.ip()).collect()
+        listeners.iter().filter_map(|listener| listener.local.socket_addr()).collect()
     }
 
     /// All addresses that are listened on, in the order in which they were given; none after

@@ -77,7 +77,7 @@ where
     // listening, these sockets get no connections.
     let reserved = bind_each(&addrs.to_addrs()?.resolve_blocking()?, Socket::reserve)?;
     let local_addrs: Vec<SocketAddr> =
-        reserved.iter().filter_map(|socket| socket.local_addr().ip()).collect();
+        reserved.iter().filter_map(|socket| socket.local_addr().socket_addr()).collect();
     let request = Arc::new(Request::default());
     let mut servers = PerCore { local_addrs, request, threads: Vec::new() };
     let (ready, listening) = channel();
