@@ -26,6 +26,16 @@ fn list_names_every_workload() {
 }
 
 #[test]
+fn a_reader_who_closes_the_pipe_has_seen_enough() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut list = Command::new(env!("CARGO_BIN_EXE_loop-bench"));
+    let output = list.arg("list").stdout(writer).stderr(Stdio::piped()).output().unwrap();
+    assert!(output.status.success(), "{}", output.status);
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
 fn an_unknown_workload_is_refused_before_anything_runs() {
     let output = loop_bench(&["run", "ready/callback", "nonsense"]);
     assert_eq!(output.status.code(), Some(2));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use loop_bench::{Comparison, Results};
 
-use super::Done;
+use super::{Done, answer};
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -30,7 +30,7 @@ pub(super) struct Args {
 pub(super) fn compare(args: &Args) -> Done {
     let (old, new) = (Results::read(&args.old)?, Results::read(&args.new)?);
     let comparison = Comparison::of(&old, &new);
-    print!("{comparison}");
+    answer(&comparison)?;
     if comparison.judgements.is_empty() {
         return Err("the two files have no row in common".into());
     }

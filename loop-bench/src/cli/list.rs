@@ -1,11 +1,11 @@
 //! `loop-bench list`.
 
-use std::io::{self, Write};
+use std::fmt::Write;
 use std::process::ExitCode;
 
 use loop_bench::{Contest, Plan, Subject, Workload};
 
-use super::Done;
+use super::{Done, answer};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -17,7 +17,7 @@ pub(super) struct Args {
 /// Each workload with what is measured, its members with their sizes, and who takes part.
 pub(super) fn list(args: &Args) -> Done {
     let plan = Plan::new(args.quick, 0);
-    let mut out = io::stdout().lock();
+    let mut out = String::new();
     for workload in Workload::ALL {
         writeln!(out, "{:<10} {}", workload.name, workload.about)?;
         let contests = workload.contests(&plan, workload.name);
@@ -34,6 +34,7 @@ pub(super) fn list(args: &Args) -> Done {
         }
         writeln!(out)?;
     }
+    answer(out)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,6 +10,8 @@ mod run;
 mod selection;
 mod serve;
 
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -17,6 +19,14 @@ use loop_bench::{Plan, rounds_alone, steady_waits};
 
 /// What a command gives: its exit code, or why it could not do its work, which is exit code 2.
 type Done = Result<ExitCode, Box<dyn std::error::Error>>;
+
+/// Prints an answer. Whoever has seen enough of it and closed the pipe, as `head` does, misses nothing.
+fn answer(text: impl Display) -> io::Result<()> {
+    match write!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
 
 /// Compares event loops, selectors and timer stores
 #[derive(Parser, Debug)]

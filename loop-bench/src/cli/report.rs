@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use loop_bench::{Results, html, markdown};
 
-use super::Done;
+use super::{Done, answer};
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -28,7 +28,7 @@ pub(super) struct Args {
 pub(super) fn report(args: &Args) -> Done {
     let runs = args.files.iter().map(|file| Results::read(file)).collect::<Result<Vec<_>, _>>()?;
     if args.markdown {
-        runs.iter().for_each(|run| print!("{}", markdown(run)));
+        runs.iter().try_for_each(|run| answer(markdown(run)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let output = args.output.display();
