@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
-use std::{mem, thread};
+use std::thread;
 
 use loop_handle::{Handle, Run, ThreadsafeHandle};
 
@@ -59,6 +59,15 @@ impl HeldPanic {
     pub fn resume(self) -> ! {
         panic::resume_unwind(self.0)
     }
+
+    /// Ends here. What was raised is a user's value: dropping it may raise something else.
+    #[cold]
+    fn discard(self) {
+        let mut raised = Some(self);
+        while let Some(panic) = raised {
+            raised = hold_panic(|| drop(panic)).err();
+        }
+    }
 }
 
 impl fmt::Debug for HeldPanic {
@@ -81,14 +90,9 @@ impl Undeterred {
 
     #[cold]
     fn hold(&mut self, panic: HeldPanic) {
-        if self.0.is_none() {
-            self.0 = Some(panic);
-            return;
-        }
-        // What was raised is a user's value: dropping it may raise something else.
-        let mut raised = Some(panic);
-        while let Some(panic) = raised {
-            raised = hold_panic(|| drop(panic)).err();
+        match self.0 {
+            None => self.0 = Some(panic),
+            Some(_) => panic.discard(),
         }
     }
 
@@ -101,12 +105,11 @@ impl Undeterred {
         }
     }
 
-    /// The same where a panic may be under way as it is, for two would end the process. What was raised is leaked
-    /// then: its destructor may raise something else.
+    /// The same where a panic may be under way as it is: that one goes on alone, for two would end the process.
     #[inline]
     pub(crate) fn finish_in_unwind(self) {
         if let Some(panic) = self.0 {
-            if thread::panicking() { mem::forget(panic) } else { panic.resume() }
+            if thread::panicking() { panic.discard() } else { panic.resume() }
         }
     }
 }
