@@ -18,8 +18,8 @@ use common::{OnDrop, Trace, keep, pair, reports, turn, watchdog};
 use loop_core::sync::{Condition, Lock, PriorityQueue, Queue, Shutdown};
 use loop_core::{
     AsSource, Clock, EventLoop, Executor, HostWaker, Interest, IoHandler, Job, LoopAbort,
-    LoopFuture, MonotonicClock, Readiness, Refused, RegisterError, Runner, Selector, TaskError,
-    Token, run, sleep, spawn, staggered_race, yield_now,
+    LoopFuture, MonotonicClock, Readiness, Refused, Runner, Selector, TaskError, run, sleep, spawn,
+    staggered_race, yield_now,
 };
 use loop_selector::{Events, available, by_name, forward_selector};
 
@@ -62,15 +62,7 @@ impl Selector for FaultySelector {
         Ok(())
     }
 
-    fn register(
-        &mut self,
-        owner: Rc<dyn AsSource>,
-        interest: Interest,
-    ) -> Result<Token, RegisterError> {
-        self.inner.register(owner, interest)
-    }
-
-    forward_selector!(inner: modify deregister rearm registry waker name as_fd);
+    forward_selector!(inner: register modify deregister rearm registry waker name as_fd);
 }
 
 #[derive(Debug, Clone, Copy)]
