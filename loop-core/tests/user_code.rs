@@ -360,6 +360,38 @@ fn a_panic_of_the_order_of_items_is_the_putters_and_the_queue_goes_on() {
     .unwrap();
 }
 
+/// The item whose order had panicked shared its place with the next one.
+#[test]
+fn equal_items_lost_their_order_behind_a_panic_of_it() {
+    thread_local!(static FAULT: Fault = Fault::default());
+    struct Item(u32);
+    impl PartialEq for Item {
+        fn eq(&self, other: &Item) -> bool {
+            self.cmp(other).is_eq()
+        }
+    }
+    impl Eq for Item {}
+    impl PartialOrd for Item {
+        fn partial_cmp(&self, other: &Item) -> Option<Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+    impl Ord for Item {
+        fn cmp(&self, _: &Item) -> Ordering {
+            FAULT.with(Fault::hit);
+            Ordering::Equal
+        }
+    }
+    let queue = PriorityQueue::new();
+    for number in 0..10 {
+        FAULT.with(|fault| fault.0.set(number % 2));
+        let puts = AssertUnwindSafe(|| queue.try_put(Item(number)).unwrap());
+        assert_eq!(catch_unwind(puts).is_err(), number % 2 == 1, "{number}");
+    }
+    let got: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).map(|item| item.0).collect();
+    assert_eq!(got, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
 /// Whoever waited for the queue was never told.
 #[test]
 fn an_item_whose_destructor_panics_kept_a_shutdown_from_those_who_wait() {

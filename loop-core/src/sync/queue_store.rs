@@ -81,8 +81,10 @@ impl<T> QueueStore<T> for Lifo<T> {
 
 impl<T: Ord> QueueStore<T> for Smallest<T> {
     fn push(&mut self, item: T) {
-        self.heap.push(Reverse((item, self.next)));
+        let number = self.next;
+        // Comes first: an item whose `Ord` panics is in all the same.
         self.next += 1;
+        self.heap.push(Reverse((item, number)));
     }
 
     fn pop(&mut self) -> Option<T> {
